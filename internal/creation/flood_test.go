@@ -7,6 +7,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +25,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // observed is the webhook as cmd/controller makes it, with the requests of its live reads.
@@ -164,6 +166,9 @@ func TestADryRunReadsNothingFromTheAPIServer(t *testing.T) {
 	pods := []testenv.Pod{
 		forged(ns, "none"), forged(ns, "retained").With(retainAnnotation, "10"),
 		testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(retainAnnotation, "10"),
+		testenv.APod("bare").In(ns).With(reservation.OwnerAnnotation, "db"),
+		podOf(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "none-abc", UID: "forged"}}, "none-1", "db"),
+		podOf(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-abc", UID: set.UID}}, "web-1", "db"),
 	}
 	for _, pod := range pods {
 		if answer := webhook.Handle(t.Context(), createIn(t, pod, true)); !answer.Allowed || len(answer.Warnings) > 0 {

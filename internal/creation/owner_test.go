@@ -1,7 +1,9 @@
 package creation_test
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,10 +12,17 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/pin"
+	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
+	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -21,9 +30,10 @@ import (
 
 const webDB = "apps/Deployment/web/db"
 
-// deployment makes a Deployment with a ReplicaSet that has its name.
-func deployment(t *testing.T, name string) *appsv1.ReplicaSet {
+// deployment makes the Deployment web with a ReplicaSet that has its name.
+func deployment(t *testing.T) *appsv1.ReplicaSet {
 	t.Helper()
+	const name = "web"
 	labels := map[string]string{"app": name}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testenv.APod("web").Spec}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
@@ -51,7 +61,7 @@ func podOf(set *appsv1.ReplicaSet, name, owner string) testenv.Pod {
 // A pod gets the owner of its own controller, whatever it asks for. A pod whose controller does not exist gets none.
 func TestAnOwnerIsOfTheControllerOfThePod(t *testing.T) {
 	serve(t)
-	web := deployment(t, "web")
+	web := deployment(t)
 	missing, foreign := web.DeepCopy(), web.DeepCopy()
 	missing.UID = "forged"
 	foreign.ResourceVersion, foreign.Name, foreign.OwnerReferences[0].Name, foreign.OwnerReferences[0].UID = "", "shop-abc", "shop", "forged"
@@ -123,7 +133,7 @@ func TestAnOwnerHasOneLivingPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := putNode(t)
-			web := deployment(t, "web")
+			web := deployment(t)
 			first := admitted(t, podOf(web, "web-1", "db").On(node.Name).Pod)
 			annotated(t, first, map[string]string{reservation.OwnerAnnotation: webDB})
 			testenv.Eventually(t, func() error {
@@ -139,7 +149,7 @@ func TestAnOwnerHasOneLivingPod(t *testing.T) {
 // A pod returns to the node where the last pod of its owner ran, while the node holds the addresses. A reservation of a node
 // on which no such pod was seen attracts none.
 func TestAPodReturnsToTheNodeOfItsOwner(t *testing.T) {
-	web, home, thief := deployment(t, "web"), putNode(t), putNode(t)
+	web, home, thief := deployment(t), putNode(t), putNode(t)
 	next := func() *corev1.Pod {
 		pod := podOf(web, "", "db").Pod
 		pod.GenerateName = "web-abc-"
@@ -177,5 +187,60 @@ func TestAPodReturnsToTheNodeOfItsOwner(t *testing.T) {
 	annotated(t, pod, map[string]string{pin.AnnotationNode: home.Name, reservation.OwnerAnnotation: webDB})
 	if len(pod.Spec.SchedulingGates) != 1 || pod.Spec.Affinity == nil {
 		t.Errorf("gates %v, affinity %v", pod.Spec.SchedulingGates, pod.Spec.Affinity)
+	}
+}
+
+// A pod whose controllers cannot be read is refused, so that its owner tries again: it could not be told from a forged one.
+func TestAPodWhoseOwnerCannotBeReadIsRefused(t *testing.T) {
+	webhook, traffic := observed(t)
+	ns := env.Namespace(t)
+	release := traffic.Hold(t, "/namespaces/"+ns+"/")
+	defer release()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	pod := podOf(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-abc", UID: "u"}}, "web-1", "db")
+	if answer := webhook.Handle(ctx, createIn(t, pod, false)); answer.Allowed || answer.Result.Code != http.StatusServiceUnavailable {
+		t.Errorf("answer %+v, want 503", answer)
+	}
+}
+
+// A webhook whose cache shows no ReplicaSet yet, and a pod as living whose deletion has begun, asks the API server.
+func TestAnOwnerIsCompletedByACacheThatIsBehind(t *testing.T) {
+	serve(t)
+	web := deployment(t)
+	node := putNode(t)
+	last := admitted(t, podOf(web, "web-1", "db").On(node.Name).Pod)
+	if err := env.Client.Delete(t.Context(), last.DeepCopy(), client.GracePeriodSeconds(60)); err != nil {
+		t.Fatal(err)
+	}
+	options := cluster.CacheOptions(pincontroller.Needs())
+	for object, by := range options.ByObject {
+		kept := by.Transform
+		switch object.(type) {
+		case *corev1.Pod:
+			by.Transform = func(o any) (any, error) {
+				if pod, ok := o.(*corev1.Pod); ok {
+					pod.DeletionTimestamp = nil
+				}
+				return kept(o)
+			}
+		case *appsv1.ReplicaSet, *appsv1.Deployment:
+			by.Label = labels.SelectorFromSet(labels.Set{"is": "unseen"})
+		}
+		options.ByObject[object] = by
+	}
+	behind := env.RunCache(t, options, func(c client.FieldIndexer) error { return cluster.AddIndexes(t.Context(), c, pincontroller.Needs()) })
+	live := cluster.NewLiveReader(env.Client, cluster.LimitUnproven)
+	pins := &pinadmit.Planner{
+		Cached: behind, Live: live, LiveProven: live, Workloads: &workloads.Reader{Registry: workloads.NewRegistry(), Cached: behind, Live: live},
+		Sightings: &cluster.Sightings{Clock: clock.RealClock{}}, Clock: clock.RealClock{},
+	}
+	var seen corev1.Pod
+	if err := behind.Get(t.Context(), client.ObjectKeyFromObject(last), &seen); err != nil || seen.DeletionTimestamp != nil {
+		t.Fatalf("the cache shows %+v, %v", seen.ObjectMeta, err)
+	}
+	patch, err := pins.Keep(t.Context(), creation.Facts{Pod: podOf(web, "web-2", "db").Pod, Now: time.Now()})
+	if err != nil || patch.Annotations[reservation.OwnerAnnotation] != webDB {
+		t.Errorf("annotations %v, %v", patch.Annotations, err)
 	}
 }
