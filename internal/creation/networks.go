@@ -33,6 +33,9 @@ func askNetworks(facts Facts, patch *podpatch.Patch) (warnings []string) {
 	if facts.Retention.Mode == reservation.Required {
 		args[reservation.ModeAnnotation] = reservation.Required.String()
 	}
+	if owner := reservation.OwnerName("", facts.Pod.Annotations); owner != "" {
+		args[reservation.OwnerAnnotation] = owner
+	}
 	for _, key := range reservation.NetworkSelections {
 		value := facts.Pod.Annotations[key]
 		if value == "" || bytes.Contains(patch.Strategic, []byte(key)) { // a subset's patch has the last word
@@ -51,7 +54,8 @@ func askNetworks(facts Facts, patch *podpatch.Patch) (warnings []string) {
 	return warnings
 }
 
-// withArgs returns a selection of networks as JSON, each with these cni-args. Those that a network has stay.
+// withArgs returns a selection of networks as JSON, each with these cni-args. Those that a network has stay, but for an
+// owner, which may be another's.
 func withArgs(value string, args map[string]string) (string, error) {
 	if len(value) > maxSelection {
 		return "", errTooLong
@@ -70,7 +74,9 @@ func withArgs(value string, args map[string]string) (string, error) {
 			all[key] = arg
 		}
 		for key, arg := range has {
-			all[key] = arg
+			if !strings.EqualFold(key, reservation.OwnerAnnotation) {
+				all[key] = arg
+			}
 		}
 		if network["cni-args"], err = json.Marshal(all); err != nil {
 			return "", fmt.Errorf("encode cni-args: %w", err)

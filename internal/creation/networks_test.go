@@ -13,13 +13,17 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-const networks = "k8s.v1.cni.cncf.io/networks"
+const (
+	networks = "k8s.v1.cni.cncf.io/networks"
+	webOwner = "apps/Deployment/web/db"
+)
 
 func TestNetworksAreAsked(t *testing.T) {
 	ten := reservation.RetentionRequest{Retain: 10 * time.Minute}
 	const args = `"cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10"}`
 	for name, tc := range map[string]struct {
 		asks  reservation.RetentionRequest
+		owner string
 		value string
 		want  string // "" for the annotation as it is
 		warns string
@@ -34,6 +38,8 @@ func TestNetworksAreAsked(t *testing.T) {
 		"fields and numbers stay":      {asks: ten, value: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890},{"name":"b","cni-args":null}]`, want: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890,` + args + `},{"name":"b",` + args + `}]`},
 		"cni-args stay":                {asks: ten, value: `[{"name":"a","cni-args":{"color":{"red":1}}}]`, want: `[{"name":"a","cni-args":{"color":{"red":1},"io.kubernetes.cri/reserved-ip-duration":"10"}}]`},
 		"a request of the user stays":  {asks: ten, value: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"5"}}]`, want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"5"}}]`},
+		"an owner":                     {asks: ten, owner: webOwner, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/owner":"` + webOwner + `"}}]`},
+		"an owner of the user":         {asks: ten, owner: "db", value: `[{"name":"a","cni-args":{"limpet.dev/owner":"///x","Limpet.dev/Owner":"///x"}}]`, want: `[{"name":"a",` + args + `}]`},
 		"an object in place of a list": {asks: ten, value: `{"name":"a"}`, warns: "not a list"},
 		"a list of names":              {asks: ten, value: `["a"]`, warns: "not a list"},
 		"a list with null":             {asks: ten, value: `[null]`, warns: "not a list"},
@@ -49,7 +55,7 @@ func TestNetworksAreAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := testenv.APod("web-0")
 			if tc.value != "" {
-				pod = pod.With(networks, tc.value)
+				pod = pod.With(networks, tc.value).With(reservation.OwnerAnnotation, tc.owner)
 			}
 			var patch podpatch.Patch
 			warnings := askNetworks(Facts{Pod: pod.Pod, Retention: tc.asks}, &patch)

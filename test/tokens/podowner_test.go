@@ -91,6 +91,28 @@ func TestAPodGetsNoOtherOwner(t *testing.T) {
 	allowed(t, env.Client, patch(pod, with(`null`)))
 }
 
+// A pod names no owner of another for its networks, however the name is written. What the webhook writes passes.
+func TestNobodyTakesTheOwnerOfAnotherForANetwork(t *testing.T) {
+	deploy(t)
+	pod := testenv.APod("a").In(env.Namespace(t)).With(reservation.OwnerAnnotation, "///db").Pod
+	with := func(key, selection string) *corev1.Pod {
+		asks := pod.DeepCopy()
+		asks.Annotations[key] = selection
+		return asks
+	}
+	for _, key := range reservation.NetworkSelections {
+		for _, name := range []string{
+			`limpet.dev/owner`, `Limpet.Dev/Owner`, `limpet.dev\/owner`, `\u006cimpet.dev/owner`, `\u006Cimpet.dev/owner`, `\u004cimpet.dev/owner`, `limpet\u002Edev/owner`, `limpet.dev\u002fowner`,
+		} {
+			refused(t, env.Client, denied, create(with(key, `[{"name":"n","cni-args":{"`+name+`":"///other"}}]`)))
+		}
+		refused(t, env.Client, denied, create(with(key, `[{"name":"n","cni-args":{"limpet.dev/owner":"///db","Limpet.dev/owner":"///other"}}]`)))
+	}
+	allowed(t, env.Client, create(with(reservation.NetworkSelections[0], `[{"name":"n","cni-args":{"color":"\u003cred\u003e\n","limpet.dev/owner":"///db"}}]`)))
+	refused(t, env.Client, denied, patch(pod, `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"[{\"name\":\"n\",\"cni-args\":{\"limpet.dev/owner\":\"///other\"}}]"}}}`))
+	allowed(t, env.Client, patch(pod, `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"n@net1"}}}`))
+}
+
 // asking is a pod with a value of the annotation.
 func asking(pod *corev1.Pod, value string) client.Object {
 	asks := pod.DeepCopy()

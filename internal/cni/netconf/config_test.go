@@ -1,6 +1,7 @@
 package netconf_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -143,7 +144,11 @@ func TestRequestInArgs(t *testing.T) {
 		args, annotations string
 		want              string
 		warns             int
+		owner             string
 	}{
+		"an owner":                     {args: retain + `"10","limpet.dev/owner":"a/B/c/d"`, want: "10m0s preferred true", owner: "a/B/c/d"},
+		"an owner with an escape":      {args: retain + `"10","limpet.dev/owner":"a/B/c/\u0064"`, want: "10m0s preferred true"},
+		"an owner of the annotations":  {args: `"limpet.dev/owner":"a/B/c/d"`, annotations: `"limpet.dev/owner":"///e"`, want: "0s preferred true", owner: "///e"},
 		"nothing":                      {args: `"color":"red"`, want: "0s preferred false"},
 		"both keys":                    {args: retain + `"10",` + mode + `"required"`, want: "10m0s required true"},
 		"an annotation wins":           {args: retain + `"10",` + mode + `"required"`, annotations: retain + `"5"`, want: "5m0s required true"},
@@ -163,7 +168,10 @@ func TestRequestInArgs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, warnings := c.Attachment(netconf.Pod{}, "c", "net1")
+			a, warnings := c.Attachment(netconf.Pod{Name: "web-1"}, "c", "net1")
+			if a.Owner.Pod != cmp.Or(tc.owner, "web-1") {
+				t.Errorf("the owner is %q, want %q", a.Owner.Pod, tc.owner)
+			}
 			if got := fmt.Sprint(a.Retain, a.Mode, a.AnnotationsSeen); got != tc.want || len(warnings) != tc.warns {
 				t.Errorf("got %s with %q, want %s with %d warnings", got, warnings, tc.want, tc.warns)
 			}

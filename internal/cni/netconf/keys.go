@@ -37,6 +37,8 @@ type file struct {
 			Retain json.RawMessage `json:"io.kubernetes.cri/reserved-ip-duration"`
 			// Mode stands for the annotation of this name where the pod's annotations have none.
 			Mode json.RawMessage `json:"limpet.dev/retention"`
+			// Owner stands for the annotation of this name where the pod's annotations have none.
+			Owner json.RawMessage `json:"limpet.dev/owner"`
 		} `json:"cni"`
 	} `json:"args"`
 	// IPAM is the section of limpet-ipam.

@@ -121,7 +121,9 @@ func PodOfPairs(pairs [][2]string) Pod {
 // one that says nothing, so that no pod fails.
 func (f *file) annotations() map[string]string {
 	all := f.RuntimeConfig.Annotations
-	for key, raw := range map[string]json.RawMessage{reservation.RetainAnnotation: f.Args.CNI.Retain, reservation.ModeAnnotation: f.Args.CNI.Mode} {
+	for key, raw := range map[string]json.RawMessage{
+		reservation.RetainAnnotation: f.Args.CNI.Retain, reservation.ModeAnnotation: f.Args.CNI.Mode, reservation.OwnerAnnotation: f.Args.CNI.Owner,
+	} {
 		if _, annotated := all[key]; annotated || raw == nil {
 			continue
 		}

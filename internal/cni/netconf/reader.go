@@ -38,6 +38,7 @@ func (f *file) fields() []field {
 			{"ips", &f.Args.CNI.IPs},
 			{reservation.RetainAnnotation, &f.Args.CNI.Retain},
 			{reservation.ModeAnnotation, &f.Args.CNI.Mode},
+			{reservation.OwnerAnnotation, &f.Args.CNI.Owner},
 		}}}},
 		{"ipam", &f.IPAM},
 	}
