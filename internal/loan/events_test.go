@@ -1,0 +1,224 @@
+package loan_test
+
+import (
+	"github.com/limpet-io/limpet/internal/loan"
+)
+
+// event is something that can happen in a scene. It reports whether it can happen now. Harm is rarer than work.
+type event struct {
+	name string
+	run  func(w *scene, m mistake) bool
+	rare int
+}
+
+// rarely makes an event happen once in n times that it is tried.
+func rarely(n int, e event) event {
+	e.rare = n
+	return e
+}
+
+// events are all events of a scene.
+func events() []event {
+	all := []event{
+		rarely(5, event{name: "the pod is deleted", run: func(w *scene, _ mistake) bool { return w.deletePod(false) }}),
+		rarely(8, event{name: "the pod is deleted by force", run: func(w *scene, _ mistake) bool { return w.deletePod(true) }}),
+		{name: "the pod has gone", run: func(w *scene, _ mistake) bool { return w.finishPod() }},
+		{name: "the pod is created again", run: func(w *scene, _ mistake) bool { return w.createPod() }},
+		{name: "the controller works", run: func(w *scene, m mistake) bool {
+			w.seen = w.now()
+			w.place(m)
+			w.write(m)
+			return true
+		}},
+		rarely(3, event{name: "the controller reads", run: func(w *scene, _ mistake) bool { w.seen = w.now(); return true }}),
+		rarely(3, event{name: "the controller plans", run: func(w *scene, m mistake) bool { w.place(m); return true }}),
+		{name: "the controller writes", run: func(w *scene, m mistake) bool { return w.write(m) }},
+		rarely(200, event{name: "the owner does not return", run: func(w *scene, _ mistake) bool { w.over = true; return true }}),
+		rarely(5, event{name: "another pod takes the address", run: func(w *scene, _ mistake) bool { return w.take() }}),
+		rarely(200, event{name: "all loans are lost with their kind", run: func(w *scene, _ mistake) bool {
+			w.lost = w.lost || w.exists
+			w.put(noCompare, loan.Remove, loan.Loan{}, 0)
+			return true
+		}}),
+		{name: "the range of a node that is gone goes to another", run: func(w *scene, _ mistake) bool { return w.handOver() }},
+	}
+	for n := range size {
+		all = append(all, ofNode(n)...)
+	}
+	return all
+}
+
+func ofNode(n int) []event {
+	on := func(rare int, name string, run func(w *scene, node *machine, m mistake)) event {
+		return event{names[n] + ": " + name, func(w *scene, m mistake) bool {
+			if w.nodes[n].gone {
+				return false
+			}
+			run(w, &w.nodes[n], m)
+			return true
+		}, rare}
+	}
+	return []event{
+		on(1, "the agent works", func(w *scene, node *machine, m mistake) {
+			if !node.off && !node.cut {
+				w.plan(m, n, true)
+				w.do(m, n)
+			}
+		}),
+		on(5, "the agent plans by its cache", func(w *scene, node *machine, m mistake) {
+			if !node.off {
+				w.plan(m, n, false)
+			}
+		}),
+		on(4, "the agent reads and plans", func(w *scene, node *machine, m mistake) {
+			if !node.off && !node.cut {
+				w.plan(m, n, true)
+			}
+		}),
+		on(1, "the agent does its step", func(w *scene, _ *machine, m mistake) { w.do(m, n) }),
+		on(10, "the agent crashes", func(_ *scene, node *machine, _ mistake) { node.step = loan.Step{} }),
+		on(1, "the kubelet looks", func(w *scene, node *machine, _ mistake) {
+			if !node.off && !node.cut {
+				w.sync(n)
+			}
+		}),
+		on(1, "a sandbox starts", func(w *scene, node *machine, m mistake) {
+			if !node.off && node.local != 0 && node.attached == 0 {
+				w.add(m, n)
+			}
+		}),
+		on(30, "a sandbox ends", func(w *scene, node *machine, _ mistake) {
+			if !node.off && node.attached != 0 {
+				w.del(n)
+			}
+		}),
+		on(8, "the node is drained or uncordoned", func(_ *scene, node *machine, _ mistake) { node.full = !node.full }),
+		on(25, "the node is cut off", func(_ *scene, node *machine, _ mistake) { node.cut = true }),
+		on(5, "the node is reached again", func(_ *scene, node *machine, _ mistake) { node.cut = false }),
+		on(25, "the node loses power", func(w *scene, _ *machine, m mistake) { w.powerOff(m, n) }),
+		on(5, "the node starts", func(_ *scene, node *machine, _ mistake) { node.off = false }),
+		on(10, "the node is said to be dead", func(w *scene, node *machine, _ mistake) {
+			if !node.dead && (node.cut || node.off) {
+				node.dead, node.presumed, w.taken = true, !node.off, w.taken && !node.owns
+			}
+		}),
+		on(3, "the node is said to be back", func(_ *scene, node *machine, _ mistake) {
+			node.dead = node.dead && (node.off || node.cut)
+		}),
+		on(10, "the node is gone for good", func(_ *scene, node *machine, _ mistake) { node.gone = node.off && node.dead }),
+	}
+}
+
+func (w *scene) deletePod(force bool) bool {
+	if w.pod.life == 0 || w.pod.ends && !force {
+		return false
+	}
+	if force || w.pod.gated || w.pod.node == none {
+		w.pod = pod{node: none, prefs: none}
+	} else {
+		w.pod.ends = true
+	}
+	return true
+}
+
+// finishPod removes a pod whose node says that it has ended, or is proven dead.
+func (w *scene) finishPod() bool {
+	if !w.pod.ends {
+		return false
+	}
+	if n := w.nodes[w.pod.node]; !n.dead && (n.cut || n.off || n.attached != 0 || n.local == w.pod.life) {
+		return false
+	}
+	w.pod = pod{node: none, prefs: none}
+	return true
+}
+
+func (w *scene) createPod() bool {
+	if w.pod.life != 0 || w.over || w.lives > 6 {
+		return false
+	}
+	w.lives++
+	w.pod = pod{life: w.lives, gated: true, node: none, prefs: none}
+	return true
+}
+
+// schedule binds the pod to a node.
+func (w *scene) schedule(n int8) bool {
+	if w.pod.life == 0 || w.pod.gated || w.pod.ends || w.pod.node != none || !w.takes(n) {
+		return false
+	}
+	w.pod.node = n
+	return true
+}
+
+func (w *scene) write(m mistake) bool {
+	verb := w.nextVerb
+	if verb != loan.Put && verb != loan.Remove {
+		return false
+	}
+	if w.next.object.Epoch > w.epoch {
+		w.epoch = w.next.object.Epoch
+	}
+	w.put(m, verb, w.next.object, w.next.version)
+	w.next, w.nextVerb = view{}, loan.Nothing
+	return true
+}
+
+// take gives the address, where it is free, to another pod of the node that owns it, or ends that pod.
+func (w *scene) take() bool {
+	if w.taken {
+		w.taken = false
+		return true
+	}
+	h := &w.nodes[w.owner()]
+	if h.off || h.dead || h.reserved || h.attached != 0 || h.record.Lent != 0 || !h.record.Confirmed {
+		return false
+	}
+	w.taken, w.lost = true, true
+	return true
+}
+
+// handOver gives the range of a node that is gone to the last node, which is a new one.
+func (w *scene) handOver() bool {
+	from, to := &w.nodes[0], &w.nodes[size-1]
+	used := to.attached != 0 || to.local != 0 || to.record.Guest != 0 || to.step.Verb != loan.Nothing
+	if !from.gone || !from.owns || used || w.object.Borrower == names[size-1] || w.bound(size-1) {
+		return false
+	}
+	*to = machine{owns: true, full: to.full, dead: to.dead, off: to.off, cut: to.cut}
+	from.owns = false
+	return true
+}
+
+// sync makes the kubelet of a node follow the API server.
+func (w *scene) sync(n int) bool {
+	node := &w.nodes[n]
+	wants := int8(0)
+	if w.bound(n) && !w.pod.ends {
+		wants = w.pod.life
+	}
+	switch {
+	case node.local == wants && (node.attached == 0 || node.attached == wants):
+		return false
+	case node.attached != 0 && node.attached != wants:
+		w.del(n)
+	}
+	node.local = wants
+	return true
+}
+
+// powerOff ends all that runs on a node. What its state file says stays.
+func (w *scene) powerOff(m mistake, n int) {
+	node := &w.nodes[n]
+	if node.off {
+		return
+	}
+	if node.attached != 0 {
+		w.del(n)
+	}
+	if node.owns {
+		w.taken = false
+	}
+	node.off, node.local, node.step, node.presumed = true, 0, loan.Step{}, false
+	node.record.Confirmed = m == trustedStarts
+}

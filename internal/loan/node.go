@@ -1,0 +1,150 @@
+package loan
+
+// NodeInput is what the agent of a node knows about the address of one owner.
+type NodeInput struct {
+	Node string
+	// Home is the node whose ranges have the address, if the Record says that it is lent or a guest.
+	Home string
+	// Owns tells that the ranges of this node have the address.
+	Owns bool
+	// Loan is nil when there is none.
+	Loan *Loan
+	// Live tells that the loan was read from the API server, not from a cache.
+	Live   bool
+	Record Record
+	// Own tells that the state of this node has the address for the owner.
+	Own bool
+	// Attached tells that a life of the owner has the address on this node.
+	Attached bool
+	// Taken tells that another owner has the address on this node.
+	Taken bool
+	// Bound tells that a pod of the owner, which has not ended, is bound to this node.
+	Bound bool
+}
+
+// PlanNode returns the next step of a node. What a Record says follows a live read alone: a cache may show a loan that has
+// ended long ago. A write to the Loan is compared by the API server.
+func PlanNode(in NodeInput) Step {
+	s := in.borrower()
+	if in.Owns {
+		s = in.home()
+	}
+	if s.Verb == Nothing && !in.Record.Confirmed {
+		s = in.write(in.Record, "the loan is known")
+	}
+	if s.Verb == Write && !in.Live {
+		return Step{Verb: Read}
+	}
+	return s
+}
+
+func (in NodeInput) write(r Record, reason string) Step {
+	r.Confirmed = true
+	return Step{Verb: Write, Record: r, Reason: reason}
+}
+
+// home is the step of the node whose ranges have the address.
+func (in NodeInput) home() Step {
+	switch {
+	case in.Loan == nil && in.Record.Lent != 0:
+		return in.restore(Unknown, in.Record.Lent)
+	case in.Loan == nil:
+		return Step{}
+	case in.Loan.Home != in.Node:
+		l := *in.Loan
+		l.Home = in.Node
+		return put(l, "the range changed hands")
+	}
+	switch l := *in.Loan; {
+	case l.Phase == Ended:
+		return in.ended(l)
+	case l.Phase == Asked:
+		return in.asked(l)
+	case l.Phase == Ending && l.Borrower == "":
+		return put(l.in(Ended), "the address is home")
+	case in.Record.Lent == 0: // home was proven dead, or its state is a new one
+		return in.write(Record{Lent: l.Epoch}, "lent while home was away")
+	case l.Borrower == "" && in.Bound:
+		return put(l.in(Ended), "the pod is home")
+	}
+	return Step{}
+}
+
+// restore puts back a loan that was lost with its kind.
+func (in NodeInput) restore(borrower string, epoch int64) Step {
+	return put(Loan{Home: in.Home, Borrower: borrower, Phase: Lent, Epoch: epoch + 1}, "the loan was lost")
+}
+
+// asked lends once no pod has the address.
+func (in NodeInput) asked(l Loan) Step {
+	switch {
+	case in.Taken:
+		l.Free = true
+		return put(l.in(Ended), "another pod has the address")
+	case in.Record.Lent != 0 && in.Record.Lent != l.Epoch && l.Borrower == "":
+		return in.restore(Unknown, l.Epoch)
+	case in.Record.Lent == 0 && in.Attached:
+		return Step{Reason: "the earlier pod has not ended"}
+	case in.Record.Lent == 0:
+		s := in.write(Record{Lent: l.Epoch}, "home lends")
+		s.Unattached = true
+		return s
+	}
+	return put(l.in(Lent), "home has lent")
+}
+
+// ended takes the address back for the owner, unless the owner does not return.
+func (in NodeInput) ended(l Loan) Step {
+	keep := !l.Free && !in.Taken
+	if in.Record.Lent == 0 && (in.Own || !keep) {
+		return Step{Verb: Remove, Reason: "the loan has ended"}
+	}
+	s := in.write(Record{}, "the loan has ended")
+	s.Reserve = keep
+	return s
+}
+
+// borrower is the step of each other node.
+func (in NodeInput) borrower() Step {
+	if in.Record.Guest != 0 {
+		return in.guest()
+	}
+	l := in.Loan
+	switch {
+	case l == nil:
+		return Step{}
+	case l.Borrower == in.Node && in.Bound:
+		return in.write(Record{Guest: l.Epoch}, "borrowed")
+	case l.Borrower == in.Node:
+		return put(l.given(""), "given back")
+	case l.Phase == Lent && l.Borrower == "" && in.Bound:
+		return put(l.given(in.Node), "the pod is here")
+	}
+	return Step{}
+}
+
+// guest keeps, renews or gives back the address of a guest.
+func (in NodeInput) guest() Step {
+	l, used := in.Loan, in.Attached || in.Bound
+	switch {
+	case l == nil:
+		return in.restore(in.Node, in.Record.Guest)
+	case l.Borrower == Unknown, l.Borrower == "" && in.Attached && l.Phase != Ended:
+		return put(l.given(in.Node), "the address is here")
+	case l.Borrower != in.Node && in.Attached:
+		return Step{Reason: "the node was taken for dead, and the pod has not ended"}
+	case l.Borrower != in.Node:
+		return in.leave("the node was taken for dead")
+	case (l.GiveBack || l.Phase == Ending) && !used:
+		return in.leave("recalled")
+	case l.Epoch != in.Record.Guest:
+		return in.write(Record{Guest: l.Epoch}, "borrowed again")
+	}
+	return Step{}
+}
+
+func (in NodeInput) leave(reason string) Step {
+	s := in.write(Record{}, reason)
+	s.Unattached = true
+	return s
+}

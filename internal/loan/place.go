@@ -1,0 +1,115 @@
+package loan
+
+// PlaceInput is what the controller knows about the address of one owner.
+type PlaceInput struct {
+	// Loan is nil when there is none.
+	Loan *Loan
+	// Home is the node that is recorded for the owner.
+	Home string
+	// Takes reports whether a node can take the pod now.
+	Takes func(node string) bool
+	// Dead reports whether a node is proven dead: its Node object is gone, or a person said so.
+	Dead func(node string) bool
+	// Owner is the node whose ranges have the address, by the Nodes of the API server as they were read after the Loan; "" for
+	// none. A range can go to another node, whose agent reads the loans before its first pod: one of the two reads sees the
+	// other's write.
+	Owner string
+	// Waits tells that a pod of the owner waits for its node.
+	Waits bool
+	// Bound is the node to which the pod of the owner is bound; "" for none.
+	Bound string
+	// Over tells that the owner does not return.
+	Over bool
+	// Epoch is that of a new loan, above those of all earlier ones.
+	Epoch int64
+}
+
+// Placing is the next step of the controller, and what the pod may do.
+type Placing struct {
+	Step
+	// Open tells to open the gate of the pod that waits.
+	Open bool
+	// Nominate is the node to try first; "" for any.
+	Nominate string
+}
+
+// PlanPlace returns what the controller does next for an owner: it asks home to lend, sends the pod home where home can
+// take it, and moves the address on where the borrower cannot. It opens the gate once a node may have the address.
+func PlanPlace(in PlaceInput) Placing {
+	if in.Loan == nil {
+		return in.first()
+	}
+	l := *in.Loan
+	switch {
+	case l.Borrower != "" && in.Dead(l.Borrower):
+		return step(l.given(""), "the borrower is dead")
+	case in.Over && l.Phase != Ended && (!l.Free || l.Phase != Ending):
+		l.Free, l.GiveBack = true, false
+		return step(l.in(Ending), "the owner does not return")
+	case in.Over && l.Borrower == "" && in.Owner == "":
+		return Placing{Step: Step{Verb: Remove, Reason: "home is gone"}}
+	case in.Over:
+		return Placing{}
+	case l.Phase != Lent && (in.Owner == "" || in.Dead(in.Owner)):
+		l.Free = false
+		return step(l.in(Lent), "home is dead")
+	case in.Bound != "":
+		return in.bound(l)
+	case !in.Waits:
+		return Placing{}
+	}
+	return in.waiting(l)
+}
+
+func step(l Loan, reason string) Placing { return Placing{Step: put(l, reason)} }
+
+// first decides without a loan.
+func (in PlaceInput) first() Placing {
+	loan := Loan{Home: in.Home, Phase: Asked, Epoch: in.Epoch}
+	elsewhere := in.Bound != "" && in.Bound != in.Home
+	switch {
+	case in.Over || !in.Waits && !elsewhere:
+		return Placing{}
+	case elsewhere:
+		return step(loan, "the pod is elsewhere")
+	case in.Takes(in.Home):
+		return Placing{Open: true, Nominate: in.Home}
+	}
+	return step(loan, "home cannot take the pod")
+}
+
+// bound lets the address come to the node of the pod.
+func (in PlaceInput) bound(l Loan) Placing {
+	switch {
+	case l.Phase == Lent && l.Borrower != "" && l.Borrower != in.Bound && !l.GiveBack:
+		l.GiveBack = true
+		return step(l, "the pod is on another node")
+	case l.Phase == Ending && in.Bound != l.Home:
+		return step(l.in(Lent), "the pod is not home")
+	case l.Phase == Asked && in.Bound == l.Home:
+		return step(l.in(Ending), "the pod is home")
+	}
+	return Placing{}
+}
+
+// waiting decides for a pod behind its gate.
+func (in PlaceInput) waiting(l Loan) Placing {
+	home := in.Takes(l.Home)
+	switch {
+	case home && (l.Phase == Asked || l.Phase == Lent):
+		l.GiveBack = false
+		return step(l.in(Ending), "home can take the pod")
+	case home || l.Phase == Asked || l.Phase == Ended:
+		return Placing{}
+	case l.Phase == Ending:
+		return step(l.in(Lent), "home cannot take the pod")
+	case l.Borrower == "":
+		return Placing{Open: true}
+	case l.GiveBack:
+		return Placing{}
+	case in.Takes(l.Borrower):
+		return Placing{Open: true, Nominate: l.Borrower}
+	}
+	l.GiveBack = true
+	return step(l, "the borrower cannot take the pod")
+}

@@ -1,0 +1,303 @@
+package loan_test
+
+import (
+	"fmt"
+
+	"github.com/limpet-io/limpet/internal/loan"
+)
+
+// A scene is one owner, its pod, the nodes and the controller. Its methods are the events that can happen in it. It can be
+// compared, and a copy is another scene.
+type scene struct {
+	object  loan.Loan
+	exists  bool
+	version int // of the object
+
+	nodes [size]machine
+	// seen is the object in the cache of the controller, and next its next write, compared with the version it was made for.
+	seen, next view
+	nextVerb   loan.Verb
+
+	pod   pod
+	lives int8
+	over  bool // the owner does not return
+	taken bool // another pod has the address
+	lost  bool // the address went to another pod before anybody lent it, or only a person knows where it is
+	epoch int64
+	home  int8 // the node that is recorded for the owner
+}
+
+const size = 3
+
+var names = [size]string{"n0", "n1", "n2"}
+
+func indexOf(name string) int8 {
+	for i, n := range names {
+		if n == name {
+			return int8(i)
+		}
+	}
+	return none
+}
+
+const none int8 = -1
+
+// view is an object as somebody has read it.
+type view struct {
+	object  loan.Loan
+	exists  bool
+	version int
+}
+
+// machine is a node with its agent.
+type machine struct {
+	owns     bool // the ranges of the node have the address
+	off      bool // it has no power
+	cut      bool // it does not reach the API server
+	full     bool // it cannot take a pod
+	dead     bool // it is proven dead: its Node object is gone, or a person said so
+	gone     bool // it does not come back
+	presumed bool // somebody asserted that it is dead, and its agent has not heard of it
+	local    int8 // the life that the kubelet knows; 0 for none
+	record   loan.Record
+	attached int8 // the life that has the address; 0 for none
+	reserved bool // the address is kept for the owner
+	seen     view
+	// step is the next write of the agent, for the version it was made for.
+	step loan.Step
+	at   int
+}
+
+// pod is the pod of the owner that the API server has.
+type pod struct {
+	life  int8 // 0 for none
+	gated bool
+	node  int8
+	prefs int8 // the nominated node
+	ends  bool // it terminates
+}
+
+// start is a scene where the pod runs at home.
+func start() scene {
+	w := scene{lives: 1, pod: pod{life: 1, node: 0, prefs: none}}
+	w.nodes[0] = machine{owns: true, attached: 1, record: loan.Record{Confirmed: true}}
+	w.nodes[1].record.Confirmed, w.nodes[2].record.Confirmed = true, true
+	return w
+}
+
+func (w *scene) now() view { return view{w.object, w.exists, w.version} }
+
+func (v view) loan() *loan.Loan {
+	if !v.exists {
+		return nil
+	}
+	l := v.object
+	return &l
+}
+
+// owner is the node whose ranges have the address.
+func (w *scene) owner() int8 {
+	for i := range w.nodes {
+		if w.nodes[i].owns {
+			return int8(i)
+		}
+	}
+	return 0
+}
+
+// bound reports whether the pod of the API server is bound to a node.
+func (w *scene) bound(n int) bool { return w.pod.life != 0 && !w.pod.gated && w.pod.node == int8(n) }
+
+// plan makes the next step of an agent, from its cache or by a live read.
+func (w *scene) plan(m mistake, n int, live bool) {
+	node := &w.nodes[n]
+	if live {
+		node.seen = w.now()
+	}
+	in := loan.NodeInput{
+		Node: names[n], Home: names[w.owner()], Owns: node.owns, Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
+		Own: node.owns && node.reserved || node.attached != 0, Attached: node.attached != 0, Taken: w.taken && node.owns, Bound: w.bound(n) && !w.pod.ends,
+	}
+	node.step, node.at = m.plan(in), node.seen.version
+	node.step.Reason = ""
+	if live && node.step.Verb == loan.Nothing {
+		node.presumed = node.presumed && node.attached != 0
+	}
+}
+
+// do carries out the next step of an agent. The transaction that writes a Record compares what the plan relies on.
+func (w *scene) do(m mistake, n int) {
+	node := &w.nodes[n]
+	s := node.step
+	node.step = loan.Step{}
+	switch s.Verb {
+	case loan.Write:
+		if held := w.taken && node.owns; m != blindWrites && (s.Unattached && (node.attached != 0 || held) || s.Reserve && held) {
+			return
+		}
+		if s.Record.Lent != 0 {
+			node.reserved = false
+		}
+		if s.Reserve && node.attached == 0 {
+			node.reserved, w.home = true, int8(n) // which the agent shows as an IPReservation
+		}
+		node.record = s.Record
+		node.presumed = node.presumed && node.attached != 0
+	case loan.Put, loan.Remove:
+		if node.cut {
+			return
+		}
+		w.put(m, s.Verb, s.Loan, node.at)
+	}
+}
+
+// put writes the object if it has the version.
+func (w *scene) put(m mistake, verb loan.Verb, l loan.Loan, version int) {
+	if version != w.version && m != noCompare {
+		return
+	}
+	w.version++
+	w.object, w.exists = l, verb == loan.Put
+	if !w.exists {
+		w.object = loan.Loan{}
+	}
+}
+
+// place makes the next step of the controller from its cache, and opens the gate where it says so.
+func (w *scene) place(m mistake) {
+	in := loan.PlaceInput{
+		Loan: w.seen.loan(), Home: names[w.home], Over: w.over && w.pod.life == 0, Epoch: w.epoch + 1,
+		Takes: func(n string) bool { return n != loan.Unknown && w.takes(indexOf(n)) },
+		Dead: func(n string) bool {
+			return n != loan.Unknown && (w.nodes[indexOf(n)].dead || m == silenceIsDeath && w.nodes[indexOf(n)].cut)
+		},
+		Waits: w.pod.life != 0 && w.pod.gated && !w.pod.ends,
+	}
+	if owner := w.owner(); !w.nodes[owner].gone {
+		in.Owner = names[owner]
+	}
+	if w.pod.life != 0 && !w.pod.gated && !w.pod.ends && w.pod.node != none {
+		in.Bound = names[w.pod.node]
+	}
+	p := m.place(in)
+	w.next, w.nextVerb = view{object: p.Loan, version: w.seen.version}, p.Verb
+	if p.Verb != loan.Put && p.Verb != loan.Remove {
+		w.next = view{}
+	}
+	if p.Open && w.pod.gated {
+		w.pod.gated, w.pod.prefs = false, indexOf(p.Nominate)
+	}
+}
+
+func (w *scene) takes(n int8) bool {
+	return !w.nodes[n].full && !w.nodes[n].dead && !w.nodes[n].cut && !w.nodes[n].off
+}
+
+// add is an ADD for the life that the kubelet of a node knows.
+func (w *scene) add(m mistake, n int) {
+	node := &w.nodes[n]
+	if node.attached != 0 {
+		return // the predecessor still has its network namespace
+	}
+	own := node.owns && node.reserved || node.record.Guest != 0
+	if m.add(loan.AddInput{Record: node.record, Own: own, Elsewhere: true}) == loan.Claim {
+		node.attached, node.reserved = node.local, false
+		if node.owns {
+			w.home = int8(n)
+		}
+	}
+}
+
+// del ends the life that a node has.
+func (w *scene) del(n int) {
+	node := &w.nodes[n]
+	node.reserved = node.owns && node.record.Lent == 0
+	node.attached = 0
+}
+
+// holders are the nodes with a pod that has the address, but for those whose end somebody asserted.
+func (w *scene) holders() (count int) {
+	for _, n := range w.nodes {
+		if n.attached != 0 && !n.presumed && !n.dead {
+			count++
+		}
+	}
+	if w.taken {
+		count++
+	}
+	return count
+}
+
+// key is the scene without what makes no difference: only the order of epochs and versions matters.
+func (w scene) key() scene {
+	epochs := w.epochs()
+	rank := func(e *int64) {
+		if *e == 0 {
+			return
+		}
+		lower := int64(1)
+		for _, o := range epochs {
+			if o != 0 && o < *e {
+				lower++
+			}
+		}
+		*e = lower
+	}
+	fresh := func(version *int) {
+		if *version == w.version {
+			*version = 0
+		} else {
+			*version = 1
+		}
+	}
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		rank(&n.record.Lent)
+		rank(&n.record.Guest)
+		rank(&n.seen.object.Epoch)
+		rank(&n.step.Record.Lent)
+		rank(&n.step.Record.Guest)
+		rank(&n.step.Loan.Epoch)
+		fresh(&n.seen.version)
+		fresh(&n.at)
+	}
+	rank(&w.seen.object.Epoch)
+	rank(&w.next.object.Epoch)
+	fresh(&w.seen.version)
+	fresh(&w.next.version)
+	rank(&w.object.Epoch)
+	w.version, w.epoch = 0, 0
+	return w
+}
+
+// epochs are all different epochs of a scene.
+func (w *scene) epochs() (all [6*size + 3]int64) {
+	at := 0
+	add := func(e int64) {
+		for _, o := range all[:at] {
+			if o == e {
+				return
+			}
+		}
+		all[at] = e
+		at++
+	}
+	for i := range w.nodes {
+		n := &w.nodes[i]
+		for _, e := range []int64{n.record.Lent, n.record.Guest, n.seen.object.Epoch, n.step.Record.Lent, n.step.Record.Guest, n.step.Loan.Epoch} {
+			add(e)
+		}
+	}
+	add(w.seen.object.Epoch)
+	add(w.next.object.Epoch)
+	add(w.object.Epoch)
+	return all
+}
+
+func (w scene) String() string {
+	s := fmt.Sprintf("loan %v %+v, pod %+v, over %v, taken %v", w.exists, w.object, w.pod, w.over, w.taken)
+	for i, n := range w.nodes {
+		s += fmt.Sprintf("\n  %s %+v", names[i], n)
+	}
+	return s + fmt.Sprintf("\n  controller %+v then %v %+v", w.seen, w.nextVerb, w.next)
+}

@@ -1,0 +1,271 @@
+package loan_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/limpet-io/limpet/internal/loan"
+)
+
+var (
+	walks = flag.Uint64("walks", 4_000, "`number` of random walks of TestWalks")
+	steps = flag.Int("steps", 80, "`length` of a walk")
+	first = flag.Uint64("first", 1, "`seed` of the first walk")
+	depth = flag.Int("depth", 5, "`depth` of TestSearch")
+)
+
+// mistake is a wrong variant of the functions under test.
+type mistake string
+
+const (
+	sound          mistake = ""
+	noCompare      mistake = "writes to the loan are not compared"
+	staleReads     mistake = "a record follows what a cache shows"
+	blindWrites    mistake = "a record is written whatever the node has attached"
+	silenceIsDeath mistake = "a node that is cut off counts as dead"
+	trustedStarts  mistake = "a node that restarted hands out before its agent has read the loan"
+	earlyLend      mistake = "the loan says lent before the record of home does"
+	earlyClaim     mistake = "the record of the borrower comes before the loan names it"
+	earlyReturn    mistake = "the loan says given back while the record of the borrower has it"
+	lateLend       mistake = "home lends an address that its pod has"
+	forgetfulHome  mistake = "home drops its record before the loan has ended"
+	freeLent       mistake = "home hands out what it has lent"
+	takesOver      mistake = "a node that was taken for dead goes on with the address of another borrower"
+	orphanGuest    mistake = "a guest whose loan was lost counts as given back"
+	hastyLend      mistake = "a dead home has lent before the controller asked the new node of the range"
+	sameEpochs     mistake = "a new loan begins with the epoch of an earlier one"
+)
+
+// plan is PlanNode with the mistake.
+func (m mistake) plan(in loan.NodeInput) loan.Step {
+	l := in.Loan
+	switch {
+	case l == nil:
+		if m == orphanGuest && in.Record.Guest != 0 {
+			return loan.Step{}
+		}
+	case m == earlyLend && in.Owns && l.Phase == loan.Asked && !in.Attached:
+		return loan.Step{Verb: loan.Put, Loan: phased(*l, loan.Lent)}
+	case m == lateLend && in.Owns && l.Phase == loan.Asked:
+		in.Attached = false
+		s := loan.PlanNode(in)
+		s.Unattached = false
+		return s
+	case m == earlyClaim && !in.Owns && in.Bound && l.Phase == loan.Lent && l.Borrower == "" && in.Record.Guest == 0:
+		return loan.Step{Verb: loan.Write, Record: loan.Record{Guest: l.Epoch + 1, Confirmed: true}}
+	case m == earlyClaim && !in.Owns && in.Record.Guest != 0 && l.Borrower == "":
+		return loan.Step{Verb: loan.Put, Loan: loan.Loan{Home: l.Home, Borrower: in.Node, Phase: l.Phase, Epoch: l.Epoch + 1}}
+	case m == earlyReturn && !in.Owns && l.Borrower == in.Node && (l.GiveBack || l.Phase == loan.Ending):
+		return loan.Step{Verb: loan.Put, Loan: loan.Loan{Home: l.Home, Phase: l.Phase, Epoch: l.Epoch + 1, Free: l.Free}}
+	case m == forgetfulHome && in.Owns && l.Phase == loan.Ending && in.Record.Lent != 0:
+		return loan.Step{Verb: loan.Write, Record: loan.Record{Confirmed: true}, Reserve: true}
+	case m == takesOver && !in.Owns && in.Record.Guest != 0 && l.Borrower != in.Node && l.Phase == loan.Lent:
+		return loan.Step{}
+	}
+	return loan.PlanNode(in)
+}
+
+func phased(l loan.Loan, p loan.Phase) loan.Loan {
+	l.Phase = p
+	return l
+}
+
+// place is PlanPlace with the mistake.
+func (m mistake) place(in loan.PlaceInput) loan.Placing {
+	if m == sameEpochs {
+		in.Epoch = 1
+	}
+	if m == hastyLend && in.Loan == nil && in.Waits && in.Dead(in.Home) {
+		return loan.Placing{Step: loan.Step{Verb: loan.Put, Loan: loan.Loan{Home: in.Home, Phase: loan.Lent, Epoch: in.Epoch}}}
+	}
+	return loan.PlanPlace(in)
+}
+
+// add is PlanAdd with the mistake.
+func (m mistake) add(in loan.AddInput) loan.AddVerdict {
+	if m == freeLent {
+		in.Record.Lent, in.Own = 0, true
+	}
+	return loan.PlanAdd(in)
+}
+
+// all are the events, and the ways to schedule the pod.
+func all() []event {
+	all := events()
+	for n := range int8(size) {
+		all = append(all, event{name: names[n] + ": the pod is bound", run: func(w *scene, _ mistake) bool { return w.schedule(n) }})
+	}
+	return all
+}
+
+// violation says what is wrong with a scene; "" for nothing.
+func (w *scene) violation() string {
+	if n := w.holders(); n > 1 {
+		return fmt.Sprintf("%d pods have the address", n)
+	}
+	return ""
+}
+
+// settle lets everything be healed and answered, and says what is then still wrong: the owner lacks its address, or something
+// is left of a loan that no pod needs.
+func (w *scene) settle(m mistake) string {
+	for n := range w.nodes {
+		if node := &w.nodes[n]; !node.gone {
+			node.off, node.cut, node.dead, node.full = false, false, false, false
+		}
+	}
+	for range 60 {
+		before := w.key()
+		w.taken = w.taken && !w.over
+		if w.over {
+			w.deletePod(false)
+		}
+		if w.pod.node != none && w.nodes[w.pod.node].gone {
+			w.deletePod(true) // as the garbage collector of pods does
+		}
+		w.finishPod()
+		w.createPod()
+		w.seen = w.now()
+		w.place(m)
+		w.write(m)
+		for n := range w.nodes {
+			if w.nodes[n].gone {
+				continue
+			}
+			w.plan(m, n, true)
+			w.do(m, n)
+			w.sync(n)
+			if w.nodes[n].local != 0 && w.nodes[n].attached == 0 {
+				w.add(m, n)
+			}
+		}
+		if w.pod.prefs == none || !w.schedule(w.pod.prefs) {
+			for n := range int8(size) {
+				w.schedule(n)
+			}
+		}
+		if v := w.violation(); v != "" {
+			return v
+		}
+		if w.key() == before {
+			break
+		}
+	}
+	return w.leftovers()
+}
+
+// leftovers says what a settled scene lacks.
+func (w *scene) leftovers() string {
+	switch {
+	case w.lost || w.lives > 6 || w.nodes[w.owner()].gone && !w.over:
+		return ""
+	case w.over && w.exists:
+		return "the loan of an owner that does not return stays"
+	case w.over:
+		return ""
+	case w.pod.node == none || w.nodes[w.pod.node].attached != w.pod.life:
+		return "the pod does not get its address"
+	}
+	return ""
+}
+
+// TestSearch tries all orders of events up to a depth.
+func TestSearch(t *testing.T) {
+	found := 0
+	trace := search(sound, start(), *depth, &found)
+	if trace != nil {
+		t.Fatalf("%s", strings.Join(trace, "\n"))
+	}
+	t.Logf("%d scenes", found)
+}
+
+// search returns the shortest way to a violation; nil for none.
+func search(m mistake, from scene, depth int, found *int) []string {
+	type arrival struct {
+		from scene
+		by   string
+	}
+	seen := map[scene]arrival{from.key(): {}}
+	layer := []scene{from}
+	for range depth {
+		var next []scene
+		for _, w := range layer {
+			for _, e := range all() {
+				after := w
+				if !e.run(&after, m) || after == w {
+					continue
+				}
+				k := after.key()
+				if _, known := seen[k]; known {
+					continue
+				}
+				seen[k] = arrival{w.key(), e.name}
+				if v := after.violation(); v != "" {
+					trace := []string{v, after.String()}
+					for at := k; at != from.key(); at = seen[at].from {
+						trace = append([]string{seen[at].by}, trace...)
+					}
+					return trace
+				}
+				next = append(next, after)
+			}
+		}
+		layer = next
+	}
+	*found = len(seen)
+	return nil
+}
+
+// TestWalks makes random walks, and settles at the end of each.
+func TestWalks(t *testing.T) {
+	for seed := *first; seed < *first+*walks; seed++ {
+		if trace := walk(sound, seed, *steps); trace != nil {
+			t.Fatalf("seed %d:\n%s", seed, strings.Join(trace, "\n"))
+		}
+	}
+}
+
+// walk returns the way to a violation; nil for none.
+func walk(m mistake, seed uint64, steps int) []string {
+	r := rand.New(rand.NewPCG(seed, 0))
+	w := start()
+	everything := all()
+	var trace []string
+	for len(trace) < steps {
+		e := everything[r.IntN(len(everything))]
+		before := w
+		if r.IntN(max(e.rare, 1)) > 0 || !e.run(&w, m) || w == before {
+			continue
+		}
+		trace = append(trace, e.name)
+		if v := w.violation(); v != "" {
+			return append(trace, v, w.String())
+		}
+	}
+	if v := w.settle(m); v != "" {
+		return append(trace, "settled: "+v, w.String())
+	}
+	return nil
+}
+
+// TestMistakesAreFound makes each mistake, and expects a walk to find it. TestHistories has the others.
+func TestMistakesAreFound(t *testing.T) {
+	for _, m := range []mistake{
+		noCompare, staleReads, silenceIsDeath, trustedStarts, earlyLend, earlyClaim, earlyReturn, lateLend, freeLent, takesOver, orphanGuest,
+		hastyLend,
+	} {
+		t.Run(string(m), func(t *testing.T) {
+			t.Parallel()
+			for seed := uint64(1); seed < 100_000; seed++ {
+				if trace := walk(m, seed, *steps); trace != nil {
+					t.Logf("seed %d, %s", seed, trace[len(trace)-2])
+					return
+				}
+			}
+			t.Error("no walk finds it")
+		})
+	}
+}
