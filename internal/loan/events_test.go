@@ -171,7 +171,7 @@ func (w *scene) take() bool {
 		return true
 	}
 	h := &w.nodes[w.owner()]
-	if h.off || h.dead || h.reserved || h.attached != 0 || h.record.Lent != 0 || !h.record.Confirmed {
+	if h.off || h.dead || h.presumed || h.reserved || h.attached != 0 || h.record.Lent != 0 || !h.record.Confirmed {
 		return false
 	}
 	w.taken, w.lost = true, true
