@@ -33,7 +33,11 @@ func events() []event {
 		rarely(3, event{name: "the controller reads", run: func(w *scene, _ mistake) bool { w.seen = w.now(); return true }}),
 		rarely(3, event{name: "the controller plans", run: func(w *scene, m mistake) bool { w.place(m); return true }}),
 		{name: "the controller writes", run: func(w *scene, m mistake) bool { return w.write(m) }},
-		rarely(200, event{name: "the owner does not return", run: func(w *scene, _ mistake) bool { w.over = true; return true }}),
+		rarely(200, event{name: "the owner does not return, or is made again", run: func(w *scene, _ mistake) bool {
+			w.lost = w.lost || w.over // its address may be free already
+			w.over = !w.over
+			return true
+		}}),
 		rarely(5, event{name: "another pod takes the address", run: func(w *scene, _ mistake) bool { return w.take() }}),
 		rarely(200, event{name: "all loans are lost with their kind", run: func(w *scene, _ mistake) bool {
 			w.lost = w.lost || w.exists

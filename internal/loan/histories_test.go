@@ -55,6 +55,16 @@ n0: a sandbox starts
 n0: the node is drained or uncordoned
 the controller works
 the controller works` + toN2,
+		takesBack: `
+n0: the node is drained or uncordoned
+the pod is deleted by force
+the pod is created again
+the controller works
+n0: the node is drained or uncordoned
+the controller works
+n0: the node is drained or uncordoned
+the controller works
+the controller works` + toN2,
 		blindWrites: `
 the pod is deleted
 n0: the kubelet looks

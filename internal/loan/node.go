@@ -83,6 +83,8 @@ func (in NodeInput) asked(l Loan) Step {
 		return put(l.in(Ended), "another pod has the address")
 	case in.Record.Lent != 0 && in.Record.Lent != l.Epoch && l.Borrower == "":
 		return in.restore(Unknown, l.Epoch)
+	case in.Record.Lent == 0 && (in.Bound || l.Free):
+		return put(l.in(Ended), "the address is not needed elsewhere")
 	case in.Record.Lent == 0 && in.Attached:
 		return Step{Reason: "the earlier pod has not ended"}
 	case in.Record.Lent == 0:

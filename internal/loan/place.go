@@ -34,7 +34,8 @@ type Placing struct {
 }
 
 // PlanPlace returns what the controller does next for an owner: it asks home to lend, sends the pod home where home can
-// take it, and moves the address on where the borrower cannot. It opens the gate once a node may have the address.
+// take it, and moves the address on where the borrower cannot. It opens the gate once a node may have the address. What it
+// asked of home it never takes back itself: home may have lent meanwhile.
 func PlanPlace(in PlaceInput) Placing {
 	if in.Loan == nil {
 		return in.first()
@@ -43,9 +44,11 @@ func PlanPlace(in PlaceInput) Placing {
 	switch {
 	case l.Borrower != "" && in.Dead(l.Borrower):
 		return step(l.given(""), "the borrower is dead")
-	case in.Over && l.Phase != Ended && (!l.Free || l.Phase != Ending):
-		l.Free, l.GiveBack = true, false
-		return step(l.in(Ending), "the owner does not return")
+	case in.Over && l.Phase != Ended && (!l.Free || l.Phase == Lent):
+		if l.Free, l.GiveBack = true, false; l.Phase == Lent {
+			l.Phase = Ending
+		}
+		return step(l, "the owner does not return")
 	case in.Over && l.Borrower == "" && in.Owner == "":
 		return Placing{Step: Step{Verb: Remove, Reason: "home is gone"}}
 	case in.Over:
@@ -86,8 +89,6 @@ func (in PlaceInput) bound(l Loan) Placing {
 		return step(l, "the pod is on another node")
 	case l.Phase == Ending && in.Bound != l.Home:
 		return step(l.in(Lent), "the pod is not home")
-	case l.Phase == Asked && in.Bound == l.Home:
-		return step(l.in(Ending), "the pod is home")
 	}
 	return Placing{}
 }
@@ -96,7 +97,7 @@ func (in PlaceInput) bound(l Loan) Placing {
 func (in PlaceInput) waiting(l Loan) Placing {
 	home := in.Takes(l.Home)
 	switch {
-	case home && (l.Phase == Asked || l.Phase == Lent):
+	case home && l.Phase == Lent:
 		l.GiveBack = false
 		return step(l.in(Ending), "home can take the pod")
 	case home || l.Phase == Asked || l.Phase == Ended:

@@ -36,6 +36,7 @@ const (
 	takesOver      mistake = "a node that was taken for dead goes on with the address of another borrower"
 	orphanGuest    mistake = "a guest whose loan was lost counts as given back"
 	hastyLend      mistake = "a dead home has lent before the controller asked the new node of the range"
+	takesBack      mistake = "the controller takes back what it asked of home"
 	sameEpochs     mistake = "a new loan begins with the epoch of an earlier one"
 )
 
@@ -77,6 +78,9 @@ func phased(l loan.Loan, p loan.Phase) loan.Loan {
 func (m mistake) place(in loan.PlaceInput) loan.Placing {
 	if m == sameEpochs {
 		in.Epoch = 1
+	}
+	if m == takesBack && in.Loan != nil && in.Loan.Phase == loan.Asked && in.Waits && in.Takes(in.Loan.Home) {
+		return loan.Placing{Step: loan.Step{Verb: loan.Put, Loan: phased(*in.Loan, loan.Ending)}}
 	}
 	if m == hastyLend && in.Loan == nil && in.Waits && in.Dead(in.Home) {
 		return loan.Placing{Step: loan.Step{Verb: loan.Put, Loan: loan.Loan{Home: in.Home, Phase: loan.Lent, Epoch: in.Epoch}}}
