@@ -2,6 +2,7 @@ package cni_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"maps"
 	"net/netip"
 	"os"
@@ -161,6 +162,9 @@ func (m *model) damageStep() {
 	h.valid = m.made
 	h.damage = slices.Sorted(maps.Keys(damages))[m.rand.IntN(len(damages))]
 	d := damages[h.damage]
+	if d.loses == whatFramesHave && !hasFrames(sound["limpet.journal"]) {
+		return // nothing is lost: a verb begins a new journal on the fold
+	}
 	m.harm(d)
 	h.hopeless = !d.spare && m.rand.IntN(4) == 0
 	if h.hopeless {
@@ -175,6 +179,13 @@ func (m *model) damageStep() {
 	h.kept = m.setAside(damaged, left)
 	m.judge(h)
 	m.putBack(sound)
+}
+
+// hasFrames reports whether there were commits since the fold on which a journal stands. Behind them are those of an earlier
+// use of the file.
+func hasFrames(journal []byte) bool {
+	const generationAt, firstFrameAt = len("limpet journal 1\n") + 1, 4096 + 12
+	return len(journal) > firstFrameAt+8 && binary.LittleEndian.Uint64(journal[firstFrameAt:]) == binary.LittleEndian.Uint64(journal[generationAt:])+1
 }
 
 // setAside reports whether each file of a damaged state has a copy.
