@@ -44,6 +44,8 @@ type Holder struct {
 	NetNSState      audit.NetNSState `json:"netnsState,omitempty"`
 	RefusedSince    *time.Time       `json:"refusedSince,omitempty"`
 	Sequence        uint64           `json:"sequence"`
+
+	ns reservation.NetNS
 }
 
 // holders returns attachments and reservations of a network, or of all networks, sorted by network and address.
@@ -51,32 +53,46 @@ func (t *Tool) holders(records reservation.Records, network string) []*Holder {
 	now := t.Now()
 	all := []*Holder{} // JSON shows an empty list as one
 	for _, a := range records.Attachments {
-		all = append(all, t.attached(a, now))
+		all = append(all, attached(a, now))
 	}
 	for _, r := range records.Reservations {
 		all = append(all, reserved(r, now))
 	}
 	all = slices.DeleteFunc(all, func(h *Holder) bool { return network != "" && h.Network != network })
-	slices.SortFunc(all, func(a, b *Holder) int {
-		return cmp.Or(cmp.Compare(a.Network, b.Network), slices.CompareFunc(a.IPs, b.IPs, netip.Addr.Compare))
-	})
+	for _, h := range all {
+		h.look(t)
+	}
+	sortHolders(all)
 	return all
 }
 
+func sortHolders(all []*Holder) {
+	slices.SortFunc(all, func(a, b *Holder) int {
+		return cmp.Or(cmp.Compare(a.Network, b.Network), slices.CompareFunc(a.IPs, b.IPs, netip.Addr.Compare))
+	})
+}
+
+// look looks at the network namespace of an attachment.
+func (h *Holder) look(t *Tool) {
+	if h.State == Attached {
+		h.NetNSState = audit.Look(h.ns, t.NetNS)
+	}
+}
+
 // holder returns the holder that a record describes.
-func (t *Tool) holder(r persistence.Record, now reservation.Moment) *Holder {
+func holder(r persistence.Record, now reservation.Moment) *Holder {
 	if r.Attachment != nil {
-		return t.attached(*r.Attachment, now)
+		return attached(*r.Attachment, now)
 	}
 	return reserved(*r.Reservation, now)
 }
 
-func (t *Tool) attached(a reservation.Attachment, now reservation.Moment) *Holder {
+func attached(a reservation.Attachment, now reservation.Moment) *Holder {
 	h := &Holder{
 		Network: a.ID.Network, Namespace: a.Owner.Namespace, Pod: a.Owner.Pod, PodUID: a.UID, Interface: a.ID.IfName,
 		IPs: a.Addresses, State: Attached, ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
 		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), AnnotationsSeen: &a.AnnotationsSeen,
-		NetNS: a.NetNS.Path, NetNSState: audit.Look(a.NetNS, t.NetNS), Sequence: a.Seq,
+		NetNS: a.NetNS.Path, Sequence: a.Seq, ns: a.NetNS,
 	}
 	if a.RefusedSince != nil {
 		h.RefusedSince = &a.RefusedSince.Wall

@@ -22,13 +22,13 @@ var listCommand = command{
 	run:     (*Tool).list,
 }
 
-// list writes one holder after the other. Verbs do not wait while it writes: the reader of its output may be slow, and the
-// state large.
+// list writes holders in the order of their addresses, those of a state of more than sortedAtOnce in groups. Verbs do not
+// wait while it writes: the reader of its output may be slow, and the state large.
 func (t *Tool) list(ctx context.Context, o options) error {
 	out := bufio.NewWriter(t.Stdout)
 	rows := newListWriter(t, o.output == "json", out)
 	err := o.store(nil).View(ctx, func(tx *persistence.Tx) error {
-		if err := tx.ByAddress(o.network, rows.measure, rows.write); err != nil {
+		if err := tx.EachRecord(o.network, rows.add); err != nil {
 			return err
 		}
 		return rows.end()

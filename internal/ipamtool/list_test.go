@@ -2,6 +2,7 @@ package ipamtool_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -64,6 +65,34 @@ func TestListKeepsNoLock(t *testing.T) {
 	tool := ipamtool.Tool{Now: func() reservation.Moment { return n.now }, NetNS: machine.StatNetNS, Stdout: r, Stderr: r}
 	if exit := tool.Run(t.Context(), []string{"list", "--data-dir", n.dir}); exit != ipamtool.ExitDone || r.text.String() != want || r.times < 3 {
 		t.Errorf("exit %d, %d texts: %s, want %s", exit, r.times, &r.text, want)
+	}
+}
+
+// TestListInParts lists more holders than are sorted at once: each of them is there, below one head and in one list.
+func TestListInParts(t *testing.T) {
+	n := newNode(t)
+	const all = 6000
+	n.must(func(tx *persistence.Tx) (err error) {
+		for i := range all {
+			err = errors.Join(err, tx.PutAttachment(n.attachment(fmt.Sprintf("web-%d", i), fmt.Sprintf("ab%04x", i), fmt.Sprintf("10.%d.%d.1", i/250, i%250))))
+		}
+		return err
+	})
+	text, _ := n.on("list")
+	if rows := strings.Count(text, "\n"); rows != 1+all || strings.Count(text, "NETWORK") != 1 {
+		t.Errorf("%d rows, head %q", rows, text[:100])
+	}
+	text, _ = n.on("list", "-o", "json")
+	var holders []ipamtool.Holder
+	if err := json.Unmarshal([]byte(text), &holders); err != nil || len(holders) != all {
+		t.Errorf("%d holders, %v", len(holders), err)
+	}
+	pods := map[string]bool{}
+	for _, h := range holders {
+		pods[h.Pod] = true
+	}
+	if len(pods) != all || !holders[0].IPs[0].Less(holders[1].IPs[0]) {
+		t.Errorf("%d pods; %s, %s", len(pods), holders[0].IPs, holders[1].IPs)
 	}
 }
 

@@ -17,13 +17,16 @@ type listWriter struct {
 	json  bool
 	w     io.Writer
 	table table
+	part  []*Holder
 	n     int // holders that were written
 }
 
+// sortedAtOnce is the number of holders that are sorted by address. No node has as many: a state of more is listed in parts,
+// so that it takes little memory.
+const sortedAtOnce = 4_000
+
 func newListWriter(t *Tool, json bool, w io.Writer) *listWriter {
-	l := &listWriter{tool: t, now: t.Now(), json: json, w: w, table: table{gap: 3}}
-	l.table.fit(slices.Clone(columns)) // fit writes to its argument
-	return l
+	return &listWriter{tool: t, now: t.Now(), json: json, w: w, table: table{gap: 3}}
 }
 
 // columns are the heads of the table.
@@ -35,55 +38,76 @@ func (h *Holder) row() []string {
 	}
 }
 
-// measure makes the columns wide enough for a record.
-func (l *listWriter) measure(r persistence.Record) error {
-	if !l.json {
-		l.table.fit(l.tool.holder(r, l.now).row())
+// add adds a record.
+func (l *listWriter) add(r persistence.Record) error {
+	l.part = append(l.part, holder(r, l.now))
+	if len(l.part) < sortedAtOnce {
+		return nil
+	}
+	return l.flush()
+}
+
+// flush writes the holders that were added.
+func (l *listWriter) flush() error {
+	sortHolders(l.part)
+	write := l.writeRows
+	if l.json {
+		write = l.writeElements
+	}
+	err := write()
+	l.part = l.part[:0]
+	return err
+}
+
+// writeRows writes rows in columns that are wide enough for them, below the head of the first ones.
+func (l *listWriter) writeRows() error {
+	if l.n == 0 {
+		l.table.row(slices.Clone(columns)...) // row writes to its argument
+	}
+	for _, h := range l.part {
+		l.table.row(h.row()...)
+	}
+	for _, row := range l.table.rows {
+		if err := l.table.writeRow(l.w, row); err != nil {
+			return err
+		}
+	}
+	l.n, l.table.rows = l.n+len(l.part), l.table.rows[:0]
+	return nil
+}
+
+// writeElements writes elements as writeJSON writes them inside of a list.
+func (l *listWriter) writeElements() error {
+	var text bytes.Buffer
+	e := encoder(&text)
+	e.SetIndent("  ", "  ")
+	for _, h := range l.part {
+		h.look(l.tool)
+		text.Reset()
+		if l.n++; l.n == 1 {
+			text.WriteString("[\n  ")
+		} else {
+			text.WriteString(",\n  ")
+		}
+		if err := e.Encode(h); err != nil {
+			return err
+		}
+		if _, err := l.w.Write(text.Bytes()[:text.Len()-1]); err != nil { // without the end of the line
+			return err
+		}
 	}
 	return nil
 }
 
-// write writes a record.
-func (l *listWriter) write(r persistence.Record) error {
-	h := l.tool.holder(r, l.now)
-	l.n++
-	if l.json {
-		return l.writeElement(h)
-	}
-	if l.n == 1 {
-		if err := l.table.writeRow(l.w, columns); err != nil {
-			return err
-		}
-	}
-	return l.table.writeRow(l.w, h.row())
-}
-
-// writeElement writes an element as writeJSON writes it inside of a list.
-func (l *listWriter) writeElement(h *Holder) error {
-	var text bytes.Buffer
-	text.WriteString(",\n  ")
-	if l.n == 1 {
-		text.Reset()
-		text.WriteString("[\n  ")
-	}
-	e := encoder(&text)
-	e.SetIndent("  ", "  ")
-	if err := e.Encode(h); err != nil {
-		return err
-	}
-	_, err := l.w.Write(text.Bytes()[:text.Len()-1]) // without the end of the line
-	return err
-}
-
-// end writes the end of the list, or the head of a table without rows.
-func (l *listWriter) end() (err error) {
+// end writes the holders that are left, and the end of the list.
+func (l *listWriter) end() error {
+	err := l.flush()
 	switch {
-	case l.json && l.n == 0:
-		_, err = io.WriteString(l.w, "[]\n")
-	case l.json:
-		_, err = io.WriteString(l.w, "\n]\n")
+	case err != nil || !l.json:
 	case l.n == 0:
-		err = l.table.writeRow(l.w, columns)
+		_, err = io.WriteString(l.w, "[]\n")
+	default:
+		_, err = io.WriteString(l.w, "\n]\n")
 	}
 	return err
 }

@@ -64,12 +64,11 @@ func (t *table) write(w io.Writer) error {
 	return err
 }
 
-// writeRow writes a row whose cells fit the columns. Nothing follows its last cell.
+// writeRow writes a row that fit has seen. Nothing follows its last cell.
 func (t *table) writeRow(w io.Writer, cells []string) error {
 	var text strings.Builder
 	text.WriteString(t.indent)
 	for n, c := range cells {
-		c = printable(c)
 		text.WriteString(c)
 		if n < len(cells)-1 {
 			text.WriteString(strings.Repeat(" ", t.widths[n]-utf8.RuneCountInString(c)+t.gap))

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -59,6 +60,7 @@ func (e noError) Error() string { return string(e) }
 
 // Run runs the command that the arguments name and returns the exit code.
 func (t *Tool) Run(ctx context.Context, args []string) int {
+	debug.SetGCPercent(200) // a large state is read once, and little of it is kept
 	err := t.run(ctx, args)
 	if err == nil {
 		return ExitDone

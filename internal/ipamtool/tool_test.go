@@ -20,5 +20,5 @@ func TestAnErrorOfTheProgramIsNoDamage(t *testing.T) {
 			t.Errorf("panic %v, output %q", p, &out)
 		}
 	}()
-	tool.Run(t.Context(), []string{"list", "--data-dir", n.dir})
+	tool.Run(t.Context(), []string{"list", "-o", "json", "--data-dir", n.dir})
 }

@@ -3,9 +3,6 @@ package persistence
 import (
 	"bytes"
 	"context"
-	"net/netip"
-
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // FaultKind says which part of a state is at fault.
@@ -49,28 +46,6 @@ type Report struct {
 	BackupPaths []string
 
 	of map[FaultKind]int
-}
-
-// Record is an attachment or a reservation: exactly one of the two is not nil.
-type Record struct {
-	Attachment  *reservation.Attachment
-	Reservation *reservation.Reservation
-}
-
-// Network returns the network of the record.
-func (r Record) Network() string {
-	if r.Attachment != nil {
-		return r.Attachment.ID.Network
-	}
-	return r.Reservation.Owner.Network
-}
-
-// Addresses returns the addresses of the record.
-func (r Record) Addresses() []netip.Addr {
-	if r.Attachment != nil {
-		return r.Attachment.Addresses
-	}
-	return r.Reservation.Addresses
 }
 
 // seq returns the number of the life of the record.

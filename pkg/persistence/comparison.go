@@ -19,7 +19,6 @@ type comparison struct {
 	t    *Tx
 	see  func(Record)
 	last uint64 // sequence number given out
-	file *mapped
 
 	held   map[string]chunk // the address index that the records imply
 	shared map[string]bool  // addresses that a second record holds
@@ -33,7 +32,7 @@ func newComparison(r *Report, t *Tx, see func(Record)) *comparison {
 		see = func(Record) {}
 	}
 	return &comparison{
-		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), file: mapOf(t.base), held: map[string]chunk{}, shared: map[string]bool{},
+		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), held: map[string]chunk{}, shared: map[string]bool{},
 		inNS: map[string]uint64{},
 	}
 }
@@ -61,7 +60,6 @@ func (c *comparison) readRecords() {
 func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte, err error)) {
 	for _, bucket := range recordBuckets {
 		_ = c.t.bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
-			c.file.touch()
 			record, err := bucket.decode(k, v)
 			if err == nil {
 				sound(record)
@@ -182,7 +180,7 @@ func (y *tally) add(k, v []byte) {
 // compareIndex compares an index with the entries that the records imply.
 func (c *comparison) compareIndex(name []byte, subject string, want tally) {
 	var got tally
-	_ = c.t.bucket(name).ForEach(func(k, v []byte) error { got.add(k, v); c.file.touch(); return nil }) // the function returns no error
+	_ = c.t.bucket(name).ForEach(func(k, v []byte) error { got.add(k, v); return nil }) // the function returns no error
 	if got != want {
 		c.r.fault(FaultIndex, subject, fmt.Sprintf("has %d entries, which are not the %d that the records make", got.entries, want.entries))
 	}

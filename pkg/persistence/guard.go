@@ -40,11 +40,7 @@ func guarded(path string, o *bolt.Options, fn func(*bolt.DB) error) (err error) 
 	if err != nil {
 		return whyNotOpen(path, o, err)
 	}
-	if o.ReadOnly {
-		err = boundResident(db, fn)
-	} else {
-		err = fn(db)
-	}
+	err = fn(db)
 	// a damaged page has an entry in place of a bucket, or the other way round
 	if errors.Is(err, bolterrors.ErrIncompatibleValue) || !o.ReadOnly && tooLarge(err) {
 		err = fmt.Errorf("read %s: %w: %w", path, err, ErrDamaged)

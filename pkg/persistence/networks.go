@@ -228,10 +228,9 @@ func (t *Tx) count() error {
 
 // reservedIn counts the reservations of each network, including networks that have only a record of their usage.
 func reservedIn(t *Tx) map[string]int64 {
-	reserved, file := map[string]int64{}, mapOf(t.base)
+	reserved := map[string]int64{}
 	add := func(n int64) func(k, _ []byte) error {
 		return func(k, _ []byte) error {
-			file.touch()
 			network, _, _ := bytes.Cut(k, []byte{0})
 			reserved[string(network)] += n
 			return nil

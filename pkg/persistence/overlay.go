@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 // A transaction reads the fold, which is a bbolt file, through what the journal has changed since. What the transaction
@@ -157,6 +158,23 @@ type cursor struct {
 	k, v  []byte // the next entry of the fold
 	keys  []string
 	at    int // of the next key of the layer
+	read  int // entries since giveBack
+}
+
+// giveAfter is the number of entries after which a cursor gives back what it has read.
+const giveAfter = 1 << 9
+
+// giveBack unmaps the pages of the fold: one that is read as a whole does not fill the memory of the process. The next access
+// maps a page again, from the cache of the kernel.
+func (c *cursor) giveBack() {
+	if c.read++; c.read < giveAfter || c.base == nil {
+		return
+	}
+	c.read = 0
+	tx := c.base.Bucket().Tx()
+	if db := tx.DB(); db.IsReadOnly() { // else the map moves when the file grows
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, db.Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED)
+	}
 }
 
 // First moves to the first entry.
@@ -175,6 +193,7 @@ func (c *cursor) Seek(k []byte) ([]byte, []byte) {
 
 // Next moves to the next entry; the key is nil behind the last one.
 func (c *cursor) Next() (k, v []byte) {
+	c.giveBack()
 	for {
 		if c.at == len(c.keys) || c.k != nil && string(c.k) < c.keys[c.at] {
 			k, v = c.k, c.v

@@ -27,10 +27,13 @@ const (
 
 // seal adds the checksum to a record that has no closing brace.
 func seal(data []byte) []byte {
-	sum := crc32.ChecksumIEEE(data)
-	data = append(data, sumKey...)
-	data = hex.AppendEncode(data, binary.BigEndian.AppendUint32(nil, sum))
-	return append(data, `"}`...)
+	body := data
+	return append(appendSum(append(data, sumKey...), body), `"}`...)
+}
+
+// appendSum appends the checksum of a record as text.
+func appendSum(to, body []byte) []byte {
+	return hex.AppendEncode(to, binary.BigEndian.AppendUint32(make([]byte, 0, 4), crc32.ChecksumIEEE(body)))
 }
 
 // unseal checks a record and returns it without its checksum and the closing brace. A record without a checksum is
@@ -40,8 +43,8 @@ func unseal(data []byte) ([]byte, error) {
 	if at <= 0 || string(data[at:at+len(sumKey)]) != sumKey {
 		return data, nil
 	}
-	body, want := data[:at], string(data[at+len(sumKey):len(data)-2])
-	if got := fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)); got != want {
+	body, want := data[:at], data[at+len(sumKey):len(data)-2]
+	if got := appendSum(make([]byte, 0, 8), body); string(got) != string(want) {
 		return nil, fmt.Errorf("checksum %s, want %s: %w", got, want, ErrDamaged)
 	}
 	return body, nil

@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"bytes"
+	"net/netip"
 	"slices"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -14,6 +15,57 @@ func (t *Tx) Records() (all reservation.Records, err error) {
 	}
 	all.Reservations, err = scan(t.bucket(bucketReservations), nil, reservationAt)
 	return all, err
+}
+
+// Record is an attachment or a reservation: exactly one of the two is not nil.
+type Record struct {
+	Attachment  *reservation.Attachment
+	Reservation *reservation.Reservation
+}
+
+// Network returns the network of the record.
+func (r Record) Network() string {
+	if r.Attachment != nil {
+		return r.Attachment.ID.Network
+	}
+	return r.Reservation.Owner.Network
+}
+
+// Addresses returns the addresses of the record.
+func (r Record) Addresses() []netip.Addr {
+	if r.Attachment != nil {
+		return r.Attachment.Addresses
+	}
+	return r.Reservation.Addresses
+}
+
+// recordBuckets are the buckets of records, and functions that decode a record at its own key.
+var recordBuckets = []struct {
+	name   []byte
+	decode func(k, v []byte) (Record, error)
+}{
+	{bucketAttachments, func(k, v []byte) (Record, error) {
+		a, err := attachmentAt(k, v)
+		return Record{Attachment: &a}, err
+	}},
+	{bucketReservations, func(k, v []byte) (Record, error) {
+		r, err := reservationAt(k, v)
+		return Record{Reservation: &r}, err
+	}},
+}
+
+// EachRecord calls fn with each record of a network, or of all if its name is "", in the order of keys, until fn fails.
+func (t *Tx) EachRecord(network string, fn func(Record) error) error {
+	var prefix []byte
+	if network != "" {
+		prefix = key(network, "")
+	}
+	for _, bucket := range recordBuckets {
+		if err := each(t.bucket(bucket.name), prefix, bucket.decode, fn); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scan returns every record whose key begins with prefix.
