@@ -317,12 +317,18 @@ func (m *model) noteFreed(h happened) {
 	}
 }
 
-// noteHad remembers what each life of a pod had last, where that is certain.
+// noteHad remembers what each life of a pod had last, where that is certain, and no other pod has had since.
 func (m *model) noteHad(h happened) {
 	for o, r := range h.before.Reserved {
 		if _, still := h.after.Reserved[o]; !still {
 			delete(m.had, lifeOf(r.UID, o.IfName))
 		}
+	}
+	for id, a := range h.after.Attached {
+		life := lifeOf(a.UID, id.IfName)
+		maps.DeleteFunc(m.had, func(of string, had []netip.Addr) bool {
+			return of != life && slices.ContainsFunc(had, func(addr netip.Addr) bool { return slices.Contains(a.Addresses, addr) })
+		})
 	}
 	for id, a := range h.before.Attached {
 		if _, still := h.after.Attached[id]; still || h.rollback {

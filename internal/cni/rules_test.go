@@ -394,7 +394,8 @@ func held(s state, addr netip.Addr) bool {
 
 func lifeOf(uid, ifName string) string { return uid + " " + ifName }
 
-// sameLife is no rule of the ten. A pod whose sandbox is made again gets the addresses that it had, unless another one has them.
+// sameLife is no rule of the ten. A pod whose sandbox is made again gets the addresses that it had, unless another one has had
+// them since.
 func sameLife(h happened) error {
 	want := h.had[lifeOf(h.of.uid, h.of.ifName)]
 	if h.verb != "ADD" || h.code != 0 || len(want) == 0 || h.inUse(want) || slices.ContainsFunc(want, func(a netip.Addr) bool { return held(h.before, a) }) {

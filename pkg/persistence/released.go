@@ -33,7 +33,7 @@ type Released struct {
 	Before []netip.Addr
 	// Kept are the addresses whose release delay is over, and which a pod with a UID may have again, also of earlier boots.
 	Kept []netip.Addr
-	// Own are the addresses that the pod in question had last.
+	// Own are the addresses that the pod in question had last, and no other pod since.
 	Own []netip.Addr
 }
 
@@ -135,10 +135,13 @@ func (t *Tx) Released(network string, pod reservation.Release, now reservation.M
 			over = append(over, k)
 			continue
 		}
-		if of != network {
+		switch {
+		case of != network:
 			addrs = nil
-		} else if own != nil && bytes.Equal(life, own) {
+		case own != nil && bytes.Equal(life, own):
 			r.Own = addrs
+		default:
+			r.Own = slices.DeleteFunc(r.Own, func(a netip.Addr) bool { return slices.Contains(addrs, a) })
 		}
 		ago, delay := now.Up-time.Duration(binary.BigEndian.Uint64(v)), time.Duration(binary.BigEndian.Uint64(v[8:]))
 		if binary.BigEndian.Uint32(v[16:]) != boot {

@@ -96,6 +96,30 @@ func TestReleasesAreForgotten(t *testing.T) {
 	}
 }
 
+// TestAnAddressThatAnotherPodHadIsNotOwn releases an address of a pod, and later that of another pod which had got it: it waits
+// for its release delay then, also before the first pod gets it again.
+func TestAnAddressThatAnotherPodHadIsNotOwn(t *testing.T) {
+	s := persistence.New(persistence.Options{Dir: t.TempDir()})
+	life := func(uid string, addrs ...string) reservation.Release {
+		r := reservation.Release{Network: "net", UID: uid, IfName: "eth0", Until: after(0)}
+		for _, a := range addrs {
+			r.Addresses = append(r.Addresses, netip.MustParseAddr(a))
+		}
+		return r
+	}
+	update(t, s, func(tx *persistence.Tx) error {
+		err := tx.SetLimits("net", reservation.Limits{ReleaseDelay: time.Minute})
+		for _, r := range []reservation.Release{life("first", "10.0.0.2", "fd00::2"), life("other", "10.0.0.2")} {
+			err = errors.Join(err, tx.PutReleased(r, after(0)))
+		}
+		r, err2 := tx.Released("net", life("first"), after(1))
+		if fmt.Sprint(r.Own) != "[fd00::2]" || len(r.Delayed) != 3 {
+			t.Errorf("released %+v", r)
+		}
+		return errors.Join(err, err2)
+	})
+}
+
 // TestUnreadableReleaseIsNone damages a record: a hint is no reason to rebuild the state.
 func TestUnreadableReleaseIsNone(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir()})
