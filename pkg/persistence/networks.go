@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -91,19 +90,6 @@ type PoolUsage struct {
 	InUse uint64 `json:"inUse,omitempty"`
 }
 
-type poolUsageRecord struct {
-	PoolUsage
-	Limits *limitsRecord `json:"limits,omitempty"`
-}
-
-type limitsRecord struct {
-	Pods         int64         `json:"pods"`
-	PerNamespace int64         `json:"perNamespace,omitempty"`
-	Refuse       bool          `json:"refuse,omitempty"`
-	MaxRetain    time.Duration `json:"maxRetain,omitempty"`
-	ReleaseDelay time.Duration `json:"releaseDelay,omitempty"`
-}
-
 func (f *form) poolUsage(p *PoolUsage) {
 	integer(f, `{"reserved":`, &p.Reserved)
 	mayInteger(f, `,"reclaimed":`, &p.Reclaimed)
@@ -128,26 +114,10 @@ func encodePoolUsage(p PoolUsage) ([]byte, error) {
 }
 
 func decodePoolUsage(data []byte) (p PoolUsage, err error) {
-	err = decode(data, func(f *form) { f.poolUsage(&p) }, func() (err error) { p, err = poolUsageOfJSON(data); return err })
-	if err != nil {
+	if p, err = decode(data, (*form).poolUsage); err != nil {
 		return PoolUsage{}, fmt.Errorf("decode pool usage: %w", err)
 	}
 	return p, nil
-}
-
-// poolUsageOfJSON decodes a record whose checksum was checked.
-func poolUsageOfJSON(data []byte) (PoolUsage, error) {
-	var r poolUsageRecord
-	if err := unmarshal(data, &r); err != nil {
-		return PoolUsage{}, err
-	}
-	if l := r.Limits; l != nil {
-		r.PoolUsage.Limits = &reservation.Limits{
-			Share:     reservation.Share{Pods: l.Pods, PerNamespace: l.PerNamespace, Refuse: l.Refuse},
-			MaxRetain: l.MaxRetain, ReleaseDelay: l.ReleaseDelay,
-		}
-	}
-	return r.PoolUsage, nil
 }
 
 // PoolUsage returns the counts and limits of a network; the zero value before the first ADD.

@@ -10,7 +10,7 @@ import (
 	"hash/crc32"
 	"net/netip"
 	"strconv"
-	"time"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -50,13 +50,17 @@ func unseal(data []byte) ([]byte, error) {
 	return body, nil
 }
 
-// form writes records, and reads records of exactly the form that it writes: one function names the fields of a record for
-// both. The first use of encoding/json for a type costs 0.2 ms, and each verb is a process. So encoding/json only reads
-// what has another form, such as the records of other versions.
+// form writes records, and reads them: one function names the fields of a record for both. The first use of encoding/json for
+// a type costs 0.2 ms, and each verb is a process. So encoding/json only reads what has another form than form writes, such as
+// the records of other versions: field by field, in any order, without those that this version does not know.
 type form struct {
 	data  []byte // written so far, or left to read
 	reads bool
 	err   error
+
+	named   bool                         // reads another form
+	objects []map[string]json.RawMessage // around the field
+	field   json.RawMessage              // nil for one that is not there
 }
 
 // errOtherForm is returned for a record that has another form than form writes.
@@ -71,26 +75,66 @@ func encode(fields func(*form)) ([]byte, error) {
 	return seal(f.data), nil
 }
 
-// decode reads a record: by its fields, or else by a function that uses encoding/json.
-func decode(data []byte, fields func(*form), other func() error) error {
+// decode reads a record.
+func decode[T any](data []byte, fields func(*form, *T)) (v T, err error) {
 	body, err := unseal(data)
 	if err != nil {
-		return err
+		return v, err
 	}
-	if len(body) == len(data) { // without a checksum, and with the closing brace
-		return other()
+	if len(body) < len(data) { // else without a checksum, and with the closing brace
+		f := form{data: body, reads: true}
+		if fields(&f, &v); f.err == nil && len(f.data) == 0 {
+			return v, nil
+		}
 	}
-	f := form{data: body, reads: true}
-	if fields(&f); f.err == nil && len(f.data) == 0 {
-		return nil
+	var other T
+	f := form{reads: true, named: true, field: data}
+	if fields(&f, &other); f.err != nil {
+		return v, fmt.Errorf("%w: %w", f.err, ErrDamaged)
 	}
-	return other()
+	return other, nil
+}
+
+// enter follows what stands before a value to its field, in a record of another form.
+func (f *form) enter(before string) {
+	for before != "" && f.err == nil {
+		switch before[0] {
+		case '{':
+			var object map[string]json.RawMessage
+			f.read(&object)
+			f.objects = append(f.objects, object)
+		case '}':
+			f.objects = f.objects[:len(f.objects)-1]
+		case '"':
+			name, rest, _ := strings.Cut(before[1:], `":`)
+			f.field, before = f.objects[len(f.objects)-1][name], rest
+			continue
+		}
+		before = before[1:]
+	}
+}
+
+// read reads the field, in a record of another form.
+func (f *form) read(v any) {
+	if f.err == nil && f.field != nil {
+		f.err = json.Unmarshal(f.field, v)
+	}
+}
+
+// byName reads a field of a record of another form. It reports whether the record is one.
+func (f *form) byName(before string, v any) bool {
+	if f.named && f.at(before) {
+		f.read(v)
+	}
+	return f.named
 }
 
 // at writes or reads what stands before a value. It reports whether the value is to be written or read.
 func (f *form) at(before string) bool {
 	switch {
 	case f.err != nil:
+	case f.named:
+		f.enter(before)
 	case !f.reads:
 		f.data = append(f.data, before...)
 	case f.next(before):
@@ -103,6 +147,9 @@ func (f *form) at(before string) bool {
 
 // may is at for a value that is left out when it is zero.
 func (f *form) may(before string, zero bool) bool {
+	if f.named {
+		return f.at(before) && f.field != nil && string(f.field) != "null"
+	}
 	if f.reads && !f.next(before) || !f.reads && zero {
 		return false
 	}
@@ -137,7 +184,7 @@ func (f *form) quoted() (text []byte) {
 
 func (f *form) text(before string, v *string) {
 	switch {
-	case !f.at(before):
+	case f.byName(before, v), !f.at(before):
 	case f.reads:
 		*v = string(f.quoted())
 	default:
@@ -154,7 +201,7 @@ func (f *form) mayText(before string, v *string) {
 // integer writes or reads an integer.
 func integer[T ~int | ~int64 | ~uint64 | ~uint8](f *form, before string, v *T) {
 	switch {
-	case !f.at(before):
+	case f.byName(before, v), !f.at(before):
 		return
 	case !f.reads:
 		f.data = appendInteger(f.data, *v)
@@ -190,7 +237,7 @@ func appendInteger[T ~int | ~int64 | ~uint64 | ~uint8](b []byte, v T) []byte {
 
 // mayTrue writes or reads a truth value that is left out when it is false.
 func (f *form) mayTrue(before string, v *bool) {
-	if f.may(before, !*v) {
+	if f.may(before, !*v) && !f.byName("", v) {
 		*v = f.at("true")
 	}
 }
@@ -201,6 +248,9 @@ func (f *form) value(v interface {
 	encoding.TextUnmarshaler
 },
 ) {
+	if f.byName("", v) {
+		return
+	}
 	if f.reads {
 		if text := f.quoted(); f.err == nil && v.UnmarshalText(text) != nil {
 			f.err = errOtherForm
@@ -212,7 +262,7 @@ func (f *form) value(v interface {
 }
 
 func (f *form) addresses(before string, v *[]netip.Addr) {
-	if !f.at(before) || f.may("null", *v != nil) || !f.at("[") {
+	if f.byName(before, v) || !f.at(before) || f.may("null", *v != nil) || !f.at("[") {
 		return
 	}
 	if f.reads {
@@ -265,79 +315,4 @@ func made[T any](p **T) *T {
 		*p = new(T)
 	}
 	return *p
-}
-
-func (f *form) owner(o *reservation.Owner) {
-	f.text(`{"owner":{"net":`, &o.Network)
-	f.mayText(`,"ns":`, &o.Namespace)
-	f.mayText(`,"pod":`, &o.Pod)
-	f.text(`,"if":`, &o.IfName)
-	f.at("}")
-}
-
-// retention are the fields of what a pod asks for.
-func (f *form) retention(retain *time.Duration, mode *reservation.Mode) {
-	mayInteger(f, `,"retain":`, retain)
-	mayInteger(f, `,"mode":`, mode)
-}
-
-func (f *form) netNS(ns *reservation.NetNS) {
-	f.mayText(`,"netns":`, &ns.Path)
-	mayInteger(f, `,"nsdev":`, &ns.Dev)
-	mayInteger(f, `,"nsino":`, &ns.Inode)
-}
-
-func (f *form) attachment(a *reservation.Attachment) {
-	f.owner(&a.Owner)
-	f.text(`,"id":`, &a.ID.ContainerID)
-	f.mayText(`,"uid":`, &a.UID)
-	f.addresses(`,"ips":`, &a.Addresses)
-	f.retention(&a.Retain, &a.Mode)
-	f.mayTrue(`,"wish":`, &a.AnnotationsSeen)
-	f.netNS(&a.NetNS)
-	f.moment(`,"since":`, &a.Since)
-	integer(f, `,"seq":`, &a.Seq)
-	if f.may(`,"claimed":`, a.Claimed == nil) {
-		f.claimed(made(&a.Claimed))
-	}
-	if f.may(`,"dropped":`, a.Dropped == nil) {
-		f.reservation(made(&a.Dropped))
-		f.at("}")
-	}
-	f.refused(&a.RefusedSince, &a.RefusedUID)
-	mayInteger(f, `,"caller":`, &a.Caller)
-}
-
-// claimed are the fields of a claimed reservation that its attachment does not repeat.
-func (f *form) claimed(r *reservation.Reservation) {
-	f.moment(`{"from":`, &r.Deadline.From)
-	integer(f, `,"for":`, &r.Deadline.For)
-	f.mayText(`,"id":`, &r.ContainerID)
-	f.mayText(`,"uid":`, &r.UID)
-	f.retention(&r.Retain, &r.Mode)
-	integer(f, `,"seq":`, &r.Seq)
-	f.at("}")
-}
-
-func (f *form) reservation(r *reservation.Reservation) {
-	f.owner(&r.Owner)
-	f.mayText(`,"id":`, &r.ContainerID)
-	f.mayText(`,"uid":`, &r.UID)
-	f.addresses(`,"ips":`, &r.Addresses)
-	f.moment(`,"until":{"from":`, &r.Deadline.From)
-	integer(f, `,"for":`, &r.Deadline.For)
-	f.at("}")
-	f.retention(&r.Retain, &r.Mode)
-	integer(f, `,"seq":`, &r.Seq)
-	f.netNS(&r.NetNS)
-	f.mayText(`,"nsboot":`, &r.BootID)
-	f.refused(&r.RefusedSince, &r.RefusedUID)
-}
-
-func encodeAttachment(a reservation.Attachment) ([]byte, error) {
-	return encode(func(f *form) { f.attachment(&a) })
-}
-
-func encodeReservation(r reservation.Reservation) ([]byte, error) {
-	return encode(func(f *form) { f.reservation(&r) })
 }
