@@ -70,7 +70,8 @@ func (ss *session) fold(compact bool) (header, error) {
 	if err != nil {
 		return h, fmt.Errorf("fold journal: %w", err)
 	}
-	ss.store.writeSynced(h.generation)
+	// the whole mark: the last commit that it knows may have been lost with the power
+	ss.store.writeMark(ss.mark.next(h.generation, true, ss.store.uptime()))
 	return h, nil
 }
 

@@ -99,9 +99,11 @@ func TestARestartLosesWhatWasNotSynced(t *testing.T) {
 	for name, tc := range map[string]struct {
 		commit func(*persistence.Tx) error
 		uptime time.Duration
+		fold   bool
 		want   error
 	}{
-		"a restart":  {commit: plain, uptime: time.Minute},
+		"a restart": {commit: plain, uptime: time.Minute},
+		"a restart, and a fold before the first commit": {commit: plain, uptime: time.Minute, fold: true},
 		"no restart": {commit: plain, uptime: 3 * time.Hour, want: persistence.ErrOutdated},
 		"a restart, and a synced commit": {
 			commit: func(tx *persistence.Tx) error { return tx.PutReservation(reserve(attachment(2))) }, uptime: time.Minute, want: persistence.ErrOutdated,
@@ -114,7 +116,10 @@ func TestARestartLosesWhatWasNotSynced(t *testing.T) {
 			earlier := filesOf(t, s.Dir())
 			update(t, s, tc.commit)
 			files{"limpet.journal": earlier["limpet.journal"]}.write(t, s.Dir())
-			up = tc.uptime
+			if up = tc.uptime; tc.fold {
+				_, _, err := s.Compact(t.Context())
+				must(t, err)
+			}
 			if err := s.Update(t.Context(), put(3)); !errors.Is(err, tc.want) {
 				t.Errorf("%v, want %v", err, tc.want)
 			}
