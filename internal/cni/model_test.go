@@ -357,6 +357,9 @@ func (m *model) noteRefusal(h happened) {
 	}
 	maps.DeleteFunc(m.refused, func(r refusal, _ time.Duration) bool {
 		_, attached := h.after.Attached[r.by]
+		if _, was := h.before.Attached[r.by]; attached && !was {
+			return true // the same container once more, which no runtime makes, is another predecessor
+		}
 		left := maps.Clone(h.after.Reserved)
 		for _, a := range h.after.Attached {
 			if a.Dropped != nil { // a rollback puts it back
