@@ -49,7 +49,7 @@ func Violations() []Kind {
 }
 
 var kindOfFault = map[persistence.FaultKind]Kind{
-	persistence.FaultFile: KindFile, persistence.FaultRecord: KindRecord, persistence.FaultHolders: KindHolders, persistence.FaultIndex: KindIndex,
+	persistence.FaultRecord: KindRecord, persistence.FaultHolders: KindHolders, persistence.FaultIndex: KindIndex,
 }
 
 // Finding is one result of an audit. The JSON form is documented in docs/operate/operations.md.

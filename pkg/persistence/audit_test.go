@@ -156,10 +156,10 @@ func TestAuditReadsEveryByte(t *testing.T) {
 	for at := int64(1000); at < sound.Size-4096; at += 1 << 20 {
 		flip(t, f, at)
 		report, err := s.Audit(t.Context(), nil)
-		if err == nil {
+		if report.Size > 0 { // not found when it was opened
 			unread++
 		}
-		if !errors.Is(err, persistence.ErrDamaged) && (len(report.Faults) == 0 || report.Faults[0].Kind != persistence.FaultFile) {
+		if !errors.Is(err, persistence.ErrDamaged) {
 			t.Errorf("byte %d: faults %v, %v", at, report.Faults, err)
 		}
 		flip(t, f, at)

@@ -2,6 +2,7 @@ package persistence_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -59,6 +60,24 @@ func TestAWrongPageNumberEndsNoProcess(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnAuditReadsNothingOfADamagedFold makes pages of a large fold lead to themselves. bbolt would follow them until the
+// memory is full.
+func TestAnAuditReadsNothingOfADamagedFold(t *testing.T) {
+	s := filled(t, 5000)
+	_, _, err := s.Compact(t.Context())
+	must(t, err)
+	path := persistence.ActiveFold(s.Dir())
+	data, err := os.ReadFile(path)
+	must(t, err)
+	for _, id := range pagesOf(t, data, "branch") {
+		binary.LittleEndian.PutUint64(data[id*os.Getpagesize()+16+8:], uint64(id))
+	}
+	must(t, os.WriteFile(path, data, 0o600))
+	if _, err := s.Audit(t.Context(), nil); !errors.Is(err, persistence.ErrDamaged) {
+		t.Errorf("audit: %v", err)
 	}
 }
 
