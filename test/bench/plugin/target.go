@@ -19,7 +19,7 @@ const whyLoad = "a pair of limpet-ipam uses two cores; a pair of host-local uses
 const whySpread = "verbs get the lock in the order in which they came, and 200 processes start on the cores of the machine in an order of the kernel's."
 
 // whyMillion explains a miss of the target of a large range.
-const whyMillion = "each verb compares one MiB of the fold with its checksum, and an empty pool has less."
+const whyMillion = "one verb in four compares a part of the fold with its checksum, and an empty pool has less."
 
 // whyRestart explains a miss of the target after a restart of the node.
 const whyRestart = "a restart changes the clock by which reservations are in order. Until they end, a DEL reads the entries of all of them."
