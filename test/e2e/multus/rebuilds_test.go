@@ -158,8 +158,11 @@ func (r *rebuilds) awaitSeen(t *testing.T) {
 }
 
 // look returns the Ready pods, with the addresses that their sandboxes have.
-func (r *rebuilds) look(ctx context.Context) (map[string]life, error) {
-	pods, err := r.bed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=many"})
+func (r *rebuilds) look(ctx context.Context) (map[string]life, error) { return r.lookAt(ctx, "many") }
+
+// lookAt is look for the pods of a workload.
+func (r *rebuilds) lookAt(ctx context.Context, app string) (map[string]life, error) {
+	pods, err := r.bed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {
 		return nil, err
 	}
@@ -198,4 +201,36 @@ func addressesOf(p corev1.Pod, seen []holders.Sighting) map[string]string {
 		}
 	}
 	return addresses
+}
+
+// next waits for a pod of a Deployment whose name is not the former one.
+func (r *rebuilds) next(t *testing.T, app, former string) (name string, l life) {
+	t.Helper()
+	await(t, "a pod of "+app, func(ctx context.Context) (bool, string) {
+		seen, err := r.lookAt(ctx, app)
+		for name, l = range seen {
+			if name != former {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprint(seen, err)
+	})
+	return name, l
+}
+
+// ownerReturns rebuilds the pod of a Deployment. Its secondary network knows the owner.
+func (r *rebuilds) ownerReturns(t *testing.T) {
+	t.Helper()
+	apply(t, r.bed, "owned.yaml")
+	first, before := r.next(t, "owned", "")
+	await(t, "an IPReservation of the owner", func(ctx context.Context) (bool, string) {
+		shown, err := r.bed.Kubectl(ctx, "get", "ipreservations", "-o", `jsonpath={.items[?(@.status.pod=="apps/Deployment/owned/db")].status.interface}`)
+		return strings.Contains(shown, "net1"), fmt.Sprint(shown, err)
+	})
+	kubectl(t, r.bed, "delete", "pod", first)
+	second, after := r.next(t, "owned", first)
+	const inside = "net2" // as addressesOf names the network
+	if before.node != after.node || before.addresses[inside] == "" || before.addresses[inside] != after.addresses[inside] {
+		t.Errorf("%s had %v, and %s has %v", first, before, second, after)
+	}
 }
