@@ -59,7 +59,7 @@ func TestSecondaryNetworksKeepTheirAddresses(t *testing.T) {
 // up starts a cluster whose disks hold the image of Multus.
 func up(t *testing.T) *bed.Bed {
 	t.Helper()
-	dirs, err := cluster.Build(t.Context(), cluster.Config{Progress: t.Logf})
+	dirs, err := cluster.Build(t.Context(), cluster.Config{Progress: t.Logf}, "multus")
 	if err != nil {
 		t.Fatal(err)
 	}
