@@ -12,7 +12,7 @@ short=(-short)
 [[ $suite != all ]] || short=()
 unit=(limpet limpet/race limpet/servers test/cluster test/console release release/chart)
 e2e=(test/e2e)
-long=(test-fresh reproducible test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus)
+long=(test-fresh reproducible test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus test/e2e/offline)
 case $suite in
 unit) parts=("${unit[@]}") ;;
 e2e) parts=("${e2e[@]}") ;;
@@ -100,11 +100,12 @@ modules() {
 
 # The packages start clusters, one after the other. The time of each test shows how far it is.
 end_to_end() {
-	part test/e2e tests test/e2e -v -p 1 -timeout 45m -skip "^($upgrade|$flannel|$multus)\$" ./...
+	part test/e2e tests test/e2e -v -p 1 -timeout 45m -skip "^($upgrade|$flannel|$multus|$offline)\$" ./...
 }
 
 # These start clusters of their own, and run beside the others.
 upgrade=TestAnUpgradeAndBack flannel=TestFlannelChangesOverAndBack multus=TestSecondaryNetworksKeepTheirAddresses
+offline=TestPodsOfEveryKindKeepTheirAddressesOffline
 rare() {
 	part test-fresh test/programs/fresh.sh
 	part test/certmanager tests test/certmanager -shuffle=on -timeout 15m ./...
@@ -113,6 +114,7 @@ rare() {
 	part test/e2e/upgrade tests test/e2e -v -timeout 20m -run "^$upgrade\$" ./upgrade
 	part test/e2e/flannel tests test/e2e -v -timeout 20m -run "^$flannel\$" ./flannel
 	part test/e2e/multus tests test/e2e -v -timeout 20m -run "^$multus\$" ./multus
+	part test/e2e/offline tests test/e2e -v -timeout 20m -run "^$offline\$" ./offline
 }
 
 # The end-to-end tests wait for pods most of the time: the rest runs beside them, with a lower priority.

@@ -57,6 +57,7 @@ evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 nodeStatusReportFrequency: 10s
+staticPodPath: /etc/kubernetes/manifests
 maxPods: 110
 `
 
