@@ -43,7 +43,9 @@ func TestACreatedPodGetsTheNearestKeep(t *testing.T) {
 	}{
 		"of the namespace":            {namespace: "10m", value: "10m", from: "Namespace"},
 		"of the workload":             {namespace: "10m", workload: "5m", value: "5m", from: "StatefulSet"},
-		"the workload says not":       {namespace: "10m", workload: "0"},
+		"the workload says not":       {namespace: "10m", workload: "0", from: pin.KeepFromNone},
+		"the namespace says nonsense": {namespace: "soon", from: pin.KeepFromNone},
+		"the namespace says not":      {namespace: "0"},
 		"the pod says it":             {namespace: "10m", pod: map[string]string{reservation.KeepAnnotation: "1m"}, value: "1m"},
 		"the pod says minutes":        {namespace: "10m", pod: map[string]string{retainAnnotation: "1"}},
 		"a template of a running pod": {pod: map[string]string{reservation.KeepAnnotation: "1m", from: "Namespace"}, value: "1m"},

@@ -1,6 +1,7 @@
 package pin
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -15,8 +16,12 @@ import (
 
 // AnnotationKeepFrom on a pod names the kind of the object from which the pod's limpet.dev/keep was copied. Without it
 // that annotation is the pod's own. On a generated PersistentPodState it says that limpet.dev/keep asks for the object,
-// which gives way to one that a user writes.
+// which gives way to one that a user writes. On a pod, "none" says that nothing is kept for it, though its namespace asks.
 const AnnotationKeepFrom = "limpet.dev/keep-from"
+
+// KeepFromNone is that value of AnnotationKeepFrom. The policy limpet-kept refuses a pod of a namespace that asks, if no
+// webhook has seen the pod.
+const KeepFromNone = "none"
 
 // KeepRequest is what a workload or its namespace asks for the pods of the workload. The zero value asks for nothing.
 type KeepRequest struct {
@@ -26,6 +31,13 @@ type KeepRequest struct {
 	From string
 	// Problem says why a value cannot be read. Then what was asked before stays.
 	Problem string
+	// Expected tells that the namespace asks, so that a pod that gets nothing needs KeepFromNone.
+	Expected bool
+}
+
+// AsksFor reports whether the annotations of a namespace ask for its pods, even with a wrong value.
+func AsksFor(namespace map[string]string) bool {
+	return cmp.Or(namespace[reservation.KeepAnnotation], "0") != "0"
 }
 
 // NearestKeep returns what a workload says, or else its namespace. "0" asks for nothing.
@@ -78,8 +90,11 @@ func (in GenerateInput) KeepOfRunning() KeepRequest {
 
 // Given returns what a pod that is being created gets. A mark that was copied with a template means nothing.
 func (k KeepRequest) Given(pod *corev1.Pod) podpatch.Patch {
-	if k.Value == "" || reservation.Asks(pod.Annotations) || pod.Spec.HostNetwork {
+	switch {
+	case reservation.Asks(pod.Annotations), pod.Spec.HostNetwork, k.Value == "" && !k.Expected:
 		return podpatch.Patch{Drop: []string{AnnotationKeepFrom}}
+	case k.Value == "":
+		return podpatch.Patch{Annotations: map[string]string{AnnotationKeepFrom: KeepFromNone}}
 	}
 	return podpatch.Patch{Annotations: map[string]string{reservation.KeepAnnotation: k.Value, AnnotationKeepFrom: k.From}}
 }
@@ -91,7 +106,7 @@ func (k KeepRequest) Changes(pod *corev1.Pod) map[string]*string {
 	switch {
 	case k.Problem != "", !copied && reservation.Asks(pod.Annotations), pod.Spec.HostNetwork:
 		return nil
-	case k.Value == "" && !copied, copied && from == k.From && pod.Annotations[reservation.KeepAnnotation] == k.Value:
+	case k.Value == "" && (!copied || from == KeepFromNone), copied && from == k.From && pod.Annotations[reservation.KeepAnnotation] == k.Value:
 		return nil
 	case k.Value == "":
 		return map[string]*string{reservation.KeepAnnotation: nil, AnnotationKeepFrom: nil}

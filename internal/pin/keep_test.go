@@ -45,6 +45,8 @@ func TestAPodGetsTheNearestKeep(t *testing.T) {
 		"it has it from another object":    {pod: ofNamespace, set: annotations{keep: "10m"}, changes: changed(annotations{keep: "10m", from: "StatefulSet"})},
 		"it is asked no more":              {pod: ofSet, changes: gone},
 		"a mark alone":                     {pod: annotations{from: "StatefulSet"}, given: nil, changes: gone},
+		"seen, and nothing is asked":       {pod: annotations{from: pin.KeepFromNone}, set: annotations{keep: "0"}, namespace: annotations{keep: "10m"}},
+		"seen, and asked since":            {pod: annotations{from: pin.KeepFromNone}, namespace: annotations{keep: "10m"}, given: ofNamespace, changes: changed(ofNamespace)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := testenv.APod("web-0")
@@ -59,6 +61,13 @@ func TestAPodGetsTheNearestKeep(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.changes, request.Changes(pod.Pod)); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+			request.Expected = true
+			if tc.given == nil && tc.pod[keep]+tc.pod[retain] == "" {
+				want = podpatch.Patch{Annotations: annotations{from: pin.KeepFromNone}}
+			}
+			if diff := cmp.Diff(want, request.Given(pod.Pod)); diff != "" {
+				t.Errorf("given in a namespace that asks (-want +got):\n%s", diff)
 			}
 			pod.Spec.HostNetwork = true
 			if got := request.Changes(pod.Pod); got != nil || request.Given(pod.Pod).Annotations != nil {

@@ -133,9 +133,14 @@ spec:
 // if the StatefulSet has a PersistentPodState, recorded on their nodes.
 func pods(t *testing.T, name string, want int) map[string]corev1.Pod {
 	t.Helper()
+	return podsIn(t, "default", name, want)
+}
+
+func podsIn(t *testing.T, namespace, name string, want int) map[string]corev1.Pod {
+	t.Helper()
 	found := map[string]corev1.Pod{}
 	await(t, 5*time.Minute, fmt.Sprintf("%d Ready pods of %s", want, name), func(ctx context.Context) (bool, string) {
-		list, err := theBed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+		list, err := theBed.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -148,7 +153,7 @@ func pods(t *testing.T, name string, want int) map[string]corev1.Pod {
 		if len(found) != want {
 			return false, fmt.Sprintf("%d Ready", len(found))
 		}
-		recorded, err := theBed.Recorded(ctx, "default", name)
+		recorded, err := theBed.Recorded(ctx, namespace, name)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return false, err.Error()
 		}

@@ -25,10 +25,14 @@ var _ creation.Keeper = (*Planner)(nil)
 func (p *Planner) Keep(ctx context.Context, facts creation.Facts) (podpatch.Patch, error) {
 	owner, _ := workload.OwnerOf(facts.Pod)
 	var keep pin.KeepRequest
-	if !reservation.Asks(facts.Pod.Annotations) && !facts.Pod.Spec.HostNetwork && p.Workloads.Kinds().Contains(owner) {
-		if of := p.workloadOf(ctx, facts); of != nil {
-			keep = pin.NearestKeep(owner.Kind, of.GetAnnotations(), p.namespaceAnnotations(ctx, facts.Pod.Namespace, facts.DryRun))
+	if !reservation.Asks(facts.Pod.Annotations) && !facts.Pod.Spec.HostNetwork {
+		namespace := p.namespaceAnnotations(ctx, facts.Pod.Namespace, facts.DryRun)
+		if p.Workloads.Kinds().Contains(owner) {
+			if of := p.workloadOf(ctx, facts); of != nil {
+				keep = pin.NearestKeep(owner.Kind, of.GetAnnotations(), namespace)
+			}
 		}
+		keep.Expected = pin.AsksFor(namespace)
 	}
 	patch := keep.Given(facts.Pod)
 	if _, asks := facts.Pod.Annotations[reservation.OwnerAnnotation]; !asks {
