@@ -166,6 +166,9 @@ func asked(e *Explanation, pod *corev1.Pod) {
 	switch {
 	case owned && owner.Unstable() && reservation.OwnerName("", pod.Annotations) == "":
 		e.because("pods of a %s get new names, and keep no address", owner.Kind)
+	case !reservation.Asks(pod.Annotations) && pod.Annotations[pin.AnnotationKeepFrom] == pin.KeepFromNone:
+		e.because("its namespace asks for a reservation, and nothing is kept: the workload says \"0\", or a value is wrong")
+		e.Remedy = "kubectl limpet status -n " + e.Namespace + "; correct " + reservation.KeepAnnotation + " of the namespace or the workload"
 	case !reservation.Asks(pod.Annotations):
 		e.because("the pod asks for no reservation")
 		e.Remedy = "annotate the workload or its namespace with " + reservation.KeepAnnotation

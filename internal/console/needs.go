@@ -18,6 +18,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // read reports whether kinds could be read. What could not be read is no problem of the cluster.
@@ -239,7 +240,7 @@ func spreads(f *facts.Facts) []Problem {
 }
 
 // ignored says which annotations of workloads do nothing, as the webhook says when they are applied.
-func ignored(f *facts.Facts) []Problem {
+func ignored(f *facts.Facts, asked []Keeping) []Problem {
 	type named struct {
 		namespace string
 		workload.Target
@@ -248,12 +249,17 @@ func ignored(f *facts.Facts) []Problem {
 	for i := range f.States {
 		targeted[named{f.States[i].Namespace, pin.TargetOf(&f.States[i])}] = true
 	}
+	namespaces := map[string]map[string]string{}
+	for _, k := range asked {
+		namespaces[k.Namespace] = map[string]string{reservation.KeepAnnotation: k.For}
+	}
 	var found []Problem
 	for _, w := range f.Workloads {
 		target := workload.Target{Group: w.Kind.Group, Kind: w.Kind.Kind, Name: w.Name}
 		in := pin.AdviceInput{
 			Kind: w.Kind, Annotations: w.Annotations, Template: w.Template, MaxReservation: longest, Returns: workload.Kinds{}.Contains(target),
-			Targeted: targeted[named{w.Namespace, target}] || !read(f, facts.States),
+			Namespace: namespaces[w.Namespace],
+			Targeted:  targeted[named{w.Namespace, target}] || !read(f, facts.States),
 		}
 		if told := pin.Advise(in); len(told) > 0 {
 			found = append(found, Problem{Attention, w.Kind.Kind + " " + w.Namespace + "/" + w.Name, pin.ReasonIgnored, strings.Join(told, "; "), ""})

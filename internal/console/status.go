@@ -17,7 +17,7 @@ import (
 // StatusParts are the facts that Status needs, of all namespaces or of one.
 var StatusParts = append([]facts.Part{
 	facts.Nodes, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.Budgets, facts.Books, facts.Settings,
-	facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
+	facts.Namespaces, facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
 }, facts.Workloads...)
 
 // Program is one of the programs that Limpet runs in the cluster.
@@ -66,6 +66,7 @@ type StatusReport struct {
 	Budgets   *int           `json:"budgets,omitempty"`
 	Spreads   *int           `json:"spreads,omitempty"`
 	Rebuilt   *Rebuilt       `json:"rebuilt,omitempty"`
+	Keeping   []Keeping      `json:"keeping,omitempty"`
 	Problems  []Problem      `json:"problems"`
 	Unread    []facts.Unread `json:"unread,omitempty"`
 }
@@ -95,9 +96,11 @@ func Status(f *facts.Facts) StatusReport {
 		r.Rebuilt = rebuilt(f.States)
 	}
 	missing, unread := served(f)
+	var wrong []Problem
+	r.Keeping, wrong = keeping(f)
 	r.Unread = unread
 	r.Problems = append(r.Problems, slices.Concat(
-		missing, installed(f, r), nodes(f, r.Nodes), pools(f), records(f), budgets(f), spreads(f), ignored(f))...)
+		missing, installed(f, r), nodes(f, r.Nodes), pools(f), records(f), budgets(f), spreads(f), wrong, ignored(f, r.Keeping))...)
 	slices.SortStableFunc(r.Problems, Worse)
 	return r
 }

@@ -47,6 +47,7 @@ type Facts struct {
 	StatefulSets      []appsv1.StatefulSet
 	Workloads         []Workload
 	Books             []limpetv1alpha1.DisruptionBook
+	Namespaces        []corev1.Namespace // with the annotation limpet.dev/keep
 
 	// Controllers, Agents, Mutating and Validating are what is installed; nil for nothing.
 	Controllers *appsv1.Deployment

@@ -3,15 +3,18 @@ package facts
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Parts of the installation. They have fixed names, so that a user without the right to list
@@ -52,6 +55,25 @@ func objectOf[T client.Object](kind, namespace, name string, set func(*Facts, T)
 		return client.IgnoreNotFound(err)
 	}}
 }
+
+// Namespaces reads those that ask for their pods. A user of one namespace may read that one.
+var Namespaces = Part{kind: "namespaces", read: func(ctx context.Context, r client.Reader, namespace string, f *Facts) error {
+	add := func(f *Facts, l *corev1.NamespaceList) {
+		f.Namespaces = append(f.Namespaces, slices.DeleteFunc(l.Items, func(ns corev1.Namespace) bool {
+			_, asks := ns.Annotations[reservation.KeepAnnotation]
+			return !asks
+		})...)
+	}
+	if namespace == "" {
+		return pages(false, made[*corev1.NamespaceList], add)(ctx, r, namespace, f)
+	}
+	one := corev1.Namespace{}
+	err := r.Get(ctx, client.ObjectKey{Name: namespace}, &one)
+	if err == nil {
+		add(f, &corev1.NamespaceList{Items: []corev1.Namespace{one}})
+	}
+	return client.IgnoreNotFound(err)
+}}
 
 // made returns a new object of a type of pointers.
 func made[T any]() T { return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T) }

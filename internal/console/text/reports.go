@@ -29,6 +29,7 @@ func Status(w io.Writer, s Style, r console.StatusReport) {
 	if n := r.Rebuilt; n != nil {
 		fmt.Fprintf(w, "rebuilt pods: %d kept, %d moved, %d lost their address\n", n.Kept, n.Moved, n.Lost)
 	}
+	keeping(w, r.Keeping)
 	none := "Nothing needs attention."
 	if len(r.Unread) > 0 {
 		none = "Unknown whether something needs attention."
@@ -36,6 +37,23 @@ func Status(w io.Writer, s Style, r console.StatusReport) {
 	fmt.Fprintln(w)
 	problems(w, s, r.Problems, none)
 	unread(w, r.Unread)
+}
+
+// mostKeeping is how many namespaces are named.
+const mostKeeping = 10
+
+// keeping prints the namespaces that ask for their pods.
+func keeping(w io.Writer, all []console.Keeping) {
+	var named []string
+	for _, k := range all[:min(len(all), mostKeeping)] {
+		named = append(named, fmt.Sprintf("%s (%s, %d workloads)", k.Namespace, k.For, k.Workloads))
+	}
+	if more := len(all) - mostKeeping; more > 0 {
+		named = append(named, fmt.Sprintf("and %d more", more))
+	}
+	if len(named) > 0 {
+		fmt.Fprintf(w, "namespaces that keep addresses: %s\n", strings.Join(named, ", "))
+	}
 }
 
 func number(n *int) string {
