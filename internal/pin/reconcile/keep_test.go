@@ -116,3 +116,25 @@ func TestOneWordOnATemplate(t *testing.T) {
 	isGenerated(t, set.StatefulSet)
 	isGenerated(t, game)
 }
+
+// A controller from before limpet.dev/keep deletes what was generated for it, with the records, and leaves the annotations.
+// The next one generates and records again: no pod that runs has lost anything.
+func TestADowngradeBelowKeepLosesNothingOfPodsThatRun(t *testing.T) {
+	name, node := env.Namespace(t), env.Node(t)
+	env.Annotate(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, keep, "10m")
+	set := testenv.AStatefulSet("web", 1).In(name)
+	pod := testenv.APod("web-0").In(name).OwnedBy(set.StatefulSet).On(node.Name).At("10.0.1.5").Ready()
+	env.Create(t, set.StatefulSet, pod.Pod)
+	for range 2 {
+		m := newManager(t)
+		stop := m.start(t, m.generator(), m.recorder())
+		isGenerated(t, set.StatefulSet)
+		env.RecordedOn(t, set, map[string]string{"web-0": node.Name})
+		if ips := env.MustState(t, set).Status.PodStates["web-0"].IPs; ips != "10.0.1.5" {
+			t.Errorf("the recorded addresses are %q, want 10.0.1.5", ips)
+		}
+		keepsFor(t, pod.Pod, "10m", "Namespace")
+		stop()
+		env.Remove(t, env.MustState(t, set))
+	}
+}
