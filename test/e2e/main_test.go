@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -75,11 +76,25 @@ func apply(t *testing.T, manifest string) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 3*time.Minute)
 		defer cancel()
-		if _, err := theBed.KubectlIn(ctx, manifest, "delete", "--ignore-not-found", "-f", "-"); err != nil {
+		deleted, err := theBed.KubectlIn(ctx, manifest, "delete", "--ignore-not-found", "-f", "-")
+		if err := errors.Join(err, forgetRecords(ctx, deleted)); err != nil {
 			t.Error(err)
 		}
 	})
 	return out
+}
+
+// forgetRecords deletes what outlives the StatefulSets that kubectl says it deleted: records, and what a test asked of them,
+// would be those of a later StatefulSet of a name.
+func forgetRecords(ctx context.Context, deleted string) (all error) {
+	for line := range strings.Lines(deleted) {
+		if rest, is := strings.CutPrefix(line, `statefulset.apps "`); is {
+			name, _, _ := strings.Cut(rest, `"`)
+			_, err := theBed.Kubectl(ctx, "delete", "--ignore-not-found", "persistentpodstate", name)
+			all = errors.Join(all, err)
+		}
+	}
+	return all
 }
 
 // kubectl runs kubectl, also after the test's context has ended.

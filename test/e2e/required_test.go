@@ -66,11 +66,9 @@ func TestARequiredPodIsLetGo(t *testing.T) {
 	}
 }
 
-// requiredPod creates a StatefulSet whose pod must return to its node. The record outlives its StatefulSet, with what a
-// test annotated: it is deleted too, or it would release the pod of the next test.
+// requiredPod creates a StatefulSet whose pod must return to its node.
 func requiredPod(t *testing.T) (map[string]corev1.Pod, corev1.Pod) {
 	t.Helper()
-	t.Cleanup(func() { kubectl(t, "delete", "--ignore-not-found", "persistentpodstate", "bound") })
 	apply(t, strings.Replace(set("bound", 1, retain, "10"), "kruise.io/preferred-", "kruise.io/required-", 1))
 	all := pods(t, "bound", 1)
 	return all, all["bound-0"]

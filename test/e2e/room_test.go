@@ -138,7 +138,7 @@ func rebuildOf(t *testing.T, pod corev1.Pod) (p passage) {
 			*at = time.Now()
 		}
 	}
-	var patience <-chan time.Time
+	var enough <-chan time.Time
 	for {
 		select {
 		case e := <-events.ResultChan():
@@ -159,10 +159,10 @@ func rebuildOf(t *testing.T, pod corev1.Pod) (p passage) {
 			if note(&p.ready, bed.Ready(now)); !p.ready.IsZero() {
 				return p
 			}
-			if !p.refused.IsZero() && patience == nil {
-				patience = time.After(10 * time.Second)
+			if !p.refused.IsZero() && enough == nil {
+				enough = time.After(10 * time.Second)
 			}
-		case <-patience:
+		case <-enough:
 			return p
 		case <-ctx.Done():
 			t.Fatalf("%s is not rebuilt: %s", pod.Name, p)
