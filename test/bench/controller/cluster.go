@@ -29,7 +29,7 @@ func (b *bench) start(ctx context.Context) error {
 	b.progress("start")
 	err := b.Start()
 	if err == nil {
-		err = b.Install(ctx, "controller/rbac.yaml")
+		err = b.Install(ctx, "controller/rbac.yaml", "controller/kept.yaml")
 	}
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -79,6 +80,7 @@ func (b *bench) createBlindly(ctx context.Context, kind int, pod *corev1.Pod, op
 	if kind == pinnedWithout {
 		pod.Namespace = metav1.NamespaceSystem
 	}
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, reservation.RetainAnnotation, "10") // to which the blind patch adds
 	if err := b.Client.Create(ctx, pod, options...); err != nil {
 		return fmt.Errorf("create pod: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -39,6 +40,7 @@ func run() int {
 	flag.IntVar(&size.sets, "sets", size.sets, "StatefulSets")
 	flag.IntVar(&size.replicas, "replicas", size.replicas, "pods of each StatefulSet")
 	flag.IntVar(&size.rate, "rate", size.rate, "creations a second")
+	flag.BoolVar(&size.keep, "keep", false, "ask by limpet.dev/keep on Namespaces alone, and change the value of all of them at the end")
 	flag.BoolVar(&size.memoryOnly, "memory-only", false, "measure the controller's memory and its start alone")
 	budgets, budgetSize := flag.Bool("budgets", false, "measure budgets in place of pins"), fullBudgets
 	flag.IntVar(&budgetSize.pods, "budget-pods", budgetSize.pods, "pods of one budget")
@@ -72,7 +74,7 @@ func run() int {
 type scale struct {
 	nodes, sets, replicas int
 	rate                  int // of creations, a second
-	memoryOnly            bool
+	memoryOnly, keep      bool
 	settle                time.Duration // until the events of rebuilds are there
 }
 
@@ -152,6 +154,9 @@ func (b *bench) steps() []step[report] {
 		{"create", b.compareCreates},
 		{"rebuild", b.rebuild},
 		{"create, with the least of webhooks", b.leastWebhook},
+	}
+	if b.size.keep {
+		steps = slices.Insert(steps, 8, step[report]{"change the value of all Namespaces", b.changeKeep})
 	}
 	if b.size.memoryOnly {
 		return append(steps[:5], step[report]{"memory", b.restartedMemory})

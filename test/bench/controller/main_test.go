@@ -32,6 +32,19 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 		"| patch pods/status | ")
 }
 
+// TestBenchmarkOfASmallKeepingCluster does the same where Namespaces ask.
+func TestBenchmarkOfASmallKeepingCluster(t *testing.T) {
+	p := here(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	small := scale{nodes: 5, sets: 6, replicas: 10, rate: full.rate, keep: true}
+	text, err := measureAll(ctx, p, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wholeReport(t, text, 30, fmt.Sprintf("| kept, of %d rebuilds | all | %d | met |", small.rebuilds(), small.rebuilds()), "A new value of all of them was on ")
+}
+
 // TestBenchmarkOfFewBudgets asks a few budgets all that many are asked.
 func TestBenchmarkOfFewBudgets(t *testing.T) {
 	p := here(t)

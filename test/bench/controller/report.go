@@ -31,6 +31,9 @@ type report struct {
 	startRequests      measure.Tally
 	createRequests     measure.Tally
 	rebuildRequests    measure.Tally
+	change             time.Duration // of the value of all Namespaces
+	changed            int           // pods
+	changeRequests     measure.Tally
 }
 
 // added is what the first of two kinds of pod takes longer than the second.
@@ -135,6 +138,10 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 		r.least[pinned], r.least[pinnedWithout], measure.Millis(added(r.least)))
 	w.WriteString(r.memory())
 	r.requests(&w)
+	if r.size.keep {
+		fmt.Fprintf(&w, "\nAll asked by limpet.dev/keep on Namespaces alone. A new value of all of them was on %d pods after %.1f s and %d writes.\n",
+			r.changed, r.change.Seconds(), r.changeRequests.Writes())
+	}
 	return measure.Fold(w.String())
 }
 
