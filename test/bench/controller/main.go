@@ -155,11 +155,11 @@ func (b *bench) steps() []step[report] {
 		{"rebuild", b.rebuild},
 		{"create, with the least of webhooks", b.leastWebhook},
 	}
-	if b.size.keep {
-		steps = slices.Insert(steps, 8, step[report]{"change the value of all Namespaces", b.changeKeep})
-	}
 	if b.size.memoryOnly {
-		return append(steps[:5], step[report]{"memory", b.restartedMemory})
+		steps = append(steps[:5], step[report]{"memory", b.restartedMemory})
+	}
+	if b.size.keep {
+		steps = slices.Insert(steps, len(steps)-1, step[report]{"change the value of all Namespaces", b.changeKeep})
 	}
 	return steps
 }

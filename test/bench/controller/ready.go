@@ -30,11 +30,11 @@ func (b *bench) bound(ctx context.Context, first, n int) (*batch, error) {
 		at := b.pod(first + i)
 		pod := at.object()
 		pod.Spec.NodeName = at.node
-		if err := b.Client.Create(ctx, pod); err != nil {
+		made.pods[i] = pod
+		if err := poll(ctx, func(ctx context.Context) error { return b.Client.Create(ctx, pod) }); err != nil { // as the controller of StatefulSets
 			return fmt.Errorf("make pod: %w", err)
 		}
 		pod.Status.PodIPs, pod.Status.PodIP = []corev1.PodIP{{IP: at.ip}}, at.ip
-		made.pods[i] = pod
 		return nil
 	})
 }

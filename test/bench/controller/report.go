@@ -138,15 +138,16 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 		r.least[pinned], r.least[pinnedWithout], measure.Millis(added(r.least)))
 	w.WriteString(r.memory())
 	r.requests(&w)
-	if r.size.keep {
-		fmt.Fprintf(&w, "\nAll asked by limpet.dev/keep on Namespaces alone. A new value of all of them was on %d pods after %.1f s and %d writes.\n",
-			r.changed, r.change.Seconds(), r.changeRequests.Writes())
-	}
 	return measure.Fold(w.String())
 }
 
 // memory is the table of the controller's resident memory.
 func (r *report) memory() string {
+	changed := ""
+	if r.size.keep {
+		changed = fmt.Sprintf("\nAll asked by limpet.dev/keep on Namespaces alone. A new value of all of them was on %d pods after %.1f s and %d writes.\n",
+			r.changed, r.change.Seconds(), r.changeRequests.Writes())
+	}
 	return fmt.Sprintf(`
 ## Memory of the controller
 
@@ -155,7 +156,7 @@ func (r *report) memory() string {
 | nothing is recorded | %s |
 | all %d pods are recorded | %s |
 | restarted with all of them there, the highest until the end | %s |
-`, measure.Megabytes(r.idle), r.size.pods(), measure.Megabytes(r.full), measure.Megabytes(r.highest))
+%s`, measure.Megabytes(r.idle), r.size.pods(), measure.Megabytes(r.full), measure.Megabytes(r.highest), changed)
 }
 
 // requests tells what the controller asked the API server for, by the server's audit log.
