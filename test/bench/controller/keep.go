@@ -31,7 +31,7 @@ func (b *bench) changeKeep(ctx context.Context, r *report) error {
 			return fmt.Errorf("change namespace: %w", err)
 		}
 	}
-	err := measure.Poll(ctx, 2*longestWait, time.Second, func(ctx context.Context) error {
+	err := measure.Poll(ctx, 5*longestWait, 5*time.Second, func(ctx context.Context) error {
 		pods := &metav1.PartialObjectMetadataList{}
 		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 		if err := b.Client.List(ctx, pods, client.HasLabels{"app"}); err != nil {
