@@ -234,13 +234,13 @@ func budgetReconcilers(s shared) []reconciler {
 func pinReconcilers(s shared) []reconciler {
 	c, live, metric := s.leading, s.mgr.GetAPIReader(), pincontroller.NewMetrics(metrics.Registry)
 	leases := &pincontroller.LeaseMonitor{Live: live, Clock: s.clock}
-	teller := &pincontroller.Teller{Client: c, Cache: s.mgr.GetCache(), Clock: s.clock, Events: s.events, Pace: pin.UsualPace, Lead: s.lead}
+	aggregator := &pincontroller.Aggregator{Client: c, Cache: s.mgr.GetCache(), Clock: s.clock, Events: s.events, Pace: pin.UsualPace, Lead: s.lead}
 	return []reconciler{
-		teller,
+		aggregator,
 		&pincontroller.Generator{Client: c, Live: live, Watcher: s.watcher, Events: s.events},
 		&pincontroller.Recorder{
 			Client: c, Workloads: s.reader, Watcher: s.watcher, MaxReservation: s.options.MaxReservation, Clock: s.clock,
-			Events: s.events, Teller: teller, Metrics: metric, Evictor: s.evictor, Leases: leases,
+			Events: s.events, Aggregator: aggregator, Metrics: metric, Evictor: s.evictor, Leases: leases,
 		},
 		&pincontroller.Nominator{Client: s.mgr.GetClient(), Workloads: s.reader, Clock: s.clock, Elected: s.mgr.Elected(), Events: s.events, Leases: leases},
 		&pincontroller.Resyncer{Client: c, Cache: s.mgr.GetCache(), Workloads: s.reader, Clock: s.clock},

@@ -58,7 +58,7 @@ type adding struct {
 	tx         *persistence.Tx
 	beside     outside.Add
 	inUse      []netip.Addr // free in the state, and used by the kernel
-	askedBadly bool         // the kernel has failed to answer
+	unanswered bool         // the kernel has failed to answer
 	cameBack   bool         // an earlier sandbox of the pod had an address
 	hadOwner   []netip.Addr // new addresses that another attachment had lately
 	marker     *pendingMarker

@@ -143,8 +143,8 @@ func (ad *adding) requested(want netip.Addr) (netip.Addr, bool, error) {
 // use asks the kernel about an address. A kernel that does not answer is no reason to fail the pod.
 func (ad *adding) use(addr netip.Addr) ipam.Use {
 	use, err := ad.UseOf(addr)
-	if err != nil && !ad.askedBadly {
-		ad.askedBadly = true
+	if err != nil && !ad.unanswered {
+		ad.unanswered = true
 		ad.Log.Warn("The kernel does not say whether an address is in use", "address", addr.String(), "error", err)
 	}
 	return use

@@ -51,7 +51,7 @@ func outcomeOfEnd(plan reservation.EndDecision) string {
 // that was emptied. A plugin further down the chain has an earlier result at ADD as well, but not with these addresses.
 func (p *Plugin) rollback(tx *persistence.Tx, conf *netconf.Config, a reservation.Attachment, now reservation.Moment) (bool, error) {
 	dirs := p.ResultsDirs()
-	if len(conf.PrevResult) > 0 && netconf.Compare(a, conf.PrevResult) == nil || results.CameUp(dirs, a.ID) {
+	if len(conf.PrevResult) > 0 && netconf.Compare(a, conf.PrevResult) == nil || results.Succeeded(dirs, a.ID) {
 		return false, tx.SetResultsKept(a.ID.Network)
 	}
 	if now.Since(a.Since) >= rollbackAge {

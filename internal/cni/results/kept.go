@@ -8,8 +8,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// CameUp reports whether a cache has a file of an attachment, or cannot tell: all plugins of the chain have succeeded.
-func CameUp(dirs []string, id reservation.AttachmentID) bool {
+// Succeeded reports whether a cache has a file of an attachment, or cannot tell: all plugins of the chain have succeeded.
+func Succeeded(dirs []string, id reservation.AttachmentID) bool {
 	for _, dir := range dirs {
 		if _, err := os.Stat(path(dir, id)); !errors.Is(err, os.ErrNotExist) {
 			return true

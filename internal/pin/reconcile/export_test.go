@@ -54,8 +54,8 @@ func (r *Recorder) BringHome(ctx context.Context, state *appsv1beta1.PersistentP
 var NodeEvents = []predicate.Funcs{nodeRelabelled, schedulabilityChanged}
 
 // Waiting is how many notices wait to be told.
-func (t *Teller) Waiting() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.gathering.Kept()
+func (a *Aggregator) Waiting() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gathering.Kept()
 }

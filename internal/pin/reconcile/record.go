@@ -36,9 +36,9 @@ type Recorder struct {
 	MaxReservation time.Duration
 	Clock          clock.PassiveClock
 	Events         events.EventRecorder
-	// Teller tells which pods were kept.
-	Teller  *Teller
-	Metrics *Metrics
+	// Aggregator tells which pods were kept.
+	Aggregator *Aggregator
+	Metrics    *Metrics
 	// Evictor deletes the pods that are released.
 	Evictor *evict.Evictor
 	// Leases tell whether the node of a pod that is deleted by force is still silent.
@@ -137,6 +137,6 @@ func (r *Recorder) gatherer() gatherer {
 	return gatherer{client: r.Client, workloads: r.Workloads, maxReservation: r.MaxReservation, clock: r.Clock, leases: r.Leases}
 }
 
-func (r *Recorder) reporter() reporter { return reporter{r.Events, r.Metrics, r.Teller} }
+func (r *Recorder) reporter() reporter { return reporter{r.Events, r.Metrics, r.Aggregator} }
 
 func (r *Recorder) releaser() releaser { return releaser{r.Evictor, r.Leases, r.reporter()} }

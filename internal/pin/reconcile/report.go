@@ -19,13 +19,13 @@ const reasonNotRecorded = "NotRecorded"
 
 // reporter makes the events and counts of a Recorder.
 type reporter struct {
-	events  events.EventRecorder
-	metrics *Metrics
-	teller  *Teller
+	events     events.EventRecorder
+	metrics    *Metrics
+	aggregator *Aggregator
 }
 
 // rebuilds reports rebuilds. It is called once they are in the status, so that none is
-// reported twice. Pods that were kept are told by the teller, which gathers them; a pod that was not has
+// reported twice. Pods that were kept are told by the aggregator, which gathers them; a pod that was not has
 // its own event at once.
 func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 	for _, rebuild := range rebuilds {
@@ -41,7 +41,7 @@ func (r reporter) rebuilds(in pin.RecordInput, rebuilds []appsv1beta1.Rebuild) {
 		case rebuild.Message != "":
 			note += before + "; " + rebuild.Message
 		}
-		r.teller.returned(in.State, &in.Pods[i], rebuild, note)
+		r.aggregator.returned(in.State, &in.Pods[i], rebuild, note)
 	}
 }
 

@@ -37,11 +37,11 @@ type reconciler interface{ SetupWithManager(ctrl.Manager) error }
 // manager makes the reconcilers of one test, as cmd/controller does.
 type manager struct {
 	ctrl.Manager
-	reader  *workloads.Reader
-	watcher *workloads.Watcher
-	metrics *prometheus.Registry
-	teller  *controller.Teller
-	elected <-chan struct{} // of the nominator
+	reader     *workloads.Reader
+	watcher    *workloads.Watcher
+	metrics    *prometheus.Registry
+	aggregator *controller.Aggregator
+	elected    <-chan struct{} // of the nominator
 }
 
 func newManager(t *testing.T) *manager {
@@ -63,7 +63,7 @@ func newManager(t *testing.T) *manager {
 		Registry: m.reader.Registry, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
 		Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
 	}
-	m.teller = &controller.Teller{
+	m.aggregator = &controller.Aggregator{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Clock: testenv.HastyClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Pace: hasty,
 	}
 	return m
@@ -79,7 +79,7 @@ var hasty = func() pin.Pace {
 // start runs the reconcilers under test, and no others, until the test ends or stop is called.
 func (m *manager) start(t *testing.T, reconcilers ...reconciler) (stop func()) {
 	t.Helper()
-	for _, r := range append([]reconciler{m.watcher, m.teller}, reconcilers...) {
+	for _, r := range append([]reconciler{m.watcher, m.aggregator}, reconcilers...) {
 		if err := r.SetupWithManager(m); err != nil {
 			t.Fatalf("set up %T: %v", r, err)
 		}
@@ -90,7 +90,7 @@ func (m *manager) start(t *testing.T, reconcilers ...reconciler) (stop func()) {
 func (m *manager) recorder() *controller.Recorder {
 	return &controller.Recorder{
 		Client: m.GetClient(), Workloads: m.reader, Watcher: m.watcher, MaxReservation: time.Hour, Clock: clock.RealClock{},
-		Events: m.GetEventRecorder("limpet-controller"), Teller: m.teller, Metrics: controller.NewMetrics(m.metrics), Evictor: &evict.Evictor{Client: m.GetClient()},
+		Events: m.GetEventRecorder("limpet-controller"), Aggregator: m.aggregator, Metrics: controller.NewMetrics(m.metrics), Evictor: &evict.Evictor{Client: m.GetClient()},
 		Leases: &controller.LeaseMonitor{Live: m.GetAPIReader(), Clock: clock.RealClock{}},
 	}
 }

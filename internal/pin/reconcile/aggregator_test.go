@@ -19,21 +19,21 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// tellerClock is a clock that the test sets. Its first timer says that the teller has begun.
-type tellerClock struct {
+// manualClock is a clock that the test sets. Its first timer says that the aggregator has begun.
+type manualClock struct {
 	clock.RealClock
 	*clocktesting.FakePassiveClock
 	begun func()
 }
 
-func (c tellerClock) Now() time.Time                  { return c.FakePassiveClock.Now() }
-func (c tellerClock) Since(t time.Time) time.Duration { return c.FakePassiveClock.Since(t) }
-func (c tellerClock) After(d time.Duration) <-chan time.Time {
+func (c manualClock) Now() time.Time                  { return c.FakePassiveClock.Now() }
+func (c manualClock) Since(t time.Time) time.Duration { return c.FakePassiveClock.Since(t) }
+func (c manualClock) After(d time.Duration) <-chan time.Time {
 	c.begun()
 	return c.RealClock.After(d / 10)
 }
 
-// telling is a manager whose teller has begun, and whose time the test sets.
+// telling is a manager whose aggregator has begun, and whose time the test sets.
 type telling struct {
 	*manager
 	at *clocktesting.FakePassiveClock
@@ -50,12 +50,12 @@ func leadTelling(t *testing.T) (m telling, stop func()) {
 	t.Helper()
 	begun := make(chan struct{})
 	m = telling{newManager(t), clocktesting.NewFakePassiveClock(time.Now())}
-	m.teller.Clock, m.teller.Pace = tellerClock{FakePassiveClock: m.at, begun: sync.OnceFunc(func() { close(begun) })}, pin.UsualPace
+	m.aggregator.Clock, m.aggregator.Pace = manualClock{FakePassiveClock: m.at, begun: sync.OnceFunc(func() { close(begun) })}, pin.UsualPace
 	stop = m.start(t, m.recorder())
 	select {
 	case <-begun:
 	case <-time.After(time.Minute):
-		t.Fatal("the teller has not begun")
+		t.Fatal("the aggregator has not begun")
 	}
 	return m, stop
 }
@@ -64,7 +64,7 @@ func leadTelling(t *testing.T) (m telling, stop func()) {
 func (m telling) waiting(t *testing.T, want int) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		if got := m.teller.Waiting(); got != want {
+		if got := m.aggregator.Waiting(); got != want {
 			return fmt.Errorf("%d notices wait, want %d", got, want)
 		}
 		return nil

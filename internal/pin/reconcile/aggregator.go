@@ -27,10 +27,10 @@ import (
 // tellInterval is the time between two looks for notices that are due.
 const tellInterval = time.Second
 
-// Teller makes the events about the addresses of pods. It gathers what happens to the pods of a workload
-// within some seconds into one event, so that a rollout of many pods costs a few. The Teller runs on
+// Aggregator makes the events about the addresses of pods. It gathers what happens to the pods of a workload
+// within some seconds into one event, so that a rollout of many pods costs a few. The Aggregator runs on
 // the leader, and tells what changes while it leads. A start repeats nothing but conflicts that last.
-type Teller struct {
+type Aggregator struct {
 	Client client.Client
 	Cache  cache.Informers
 	Clock  clock.Clock
@@ -44,43 +44,43 @@ type Teller struct {
 	sight     sight
 }
 
-// SetupWithManager runs the teller on every leader.
-func (t *Teller) SetupWithManager(mgr ctrl.Manager) error {
-	t.gathering.Pace, t.sight = t.Pace, sight{t.Client, t.Clock, t.add}
-	return mgr.Add(t)
+// SetupWithManager runs the aggregator on every leader.
+func (a *Aggregator) SetupWithManager(mgr ctrl.Manager) error {
+	a.gathering.Pace, a.sight = a.Pace, sight{a.Client, a.Clock, a.add}
+	return mgr.Add(a)
 }
 
 // Start tells until the context ends. What waits then is not told, except conflicts: the next leader sees these again.
-func (t *Teller) Start(ctx context.Context) error {
-	end, err := t.sight.follow(ctx, t.Cache)
+func (a *Aggregator) Start(ctx context.Context) error {
+	end, err := a.sight.follow(ctx, a.Cache)
 	if err != nil {
 		return err
 	}
 	defer end()
 	for {
 		select {
-		case <-t.Clock.After(tellInterval):
+		case <-a.Clock.After(tellInterval):
 		case <-ctx.Done():
 			return nil
 		}
-		if t.Lead != nil {
-			if err := t.Lead(ctx); err != nil {
+		if a.Lead != nil {
+			if err := a.Lead(ctx); err != nil {
 				return nil // the context has ended
 			}
 		}
-		t.tell(ctx)
+		a.tell(ctx)
 	}
 }
 
 // add adds a notice.
-func (t *Teller) add(n pin.Notice) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.gathering.Add(t.Clock.Now(), n)
+func (a *Aggregator) add(n pin.Notice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gathering.Add(a.Clock.Now(), n)
 }
 
 // returned adds a pod that was kept, with what the event says if the pod stays alone.
-func (t *Teller) returned(state *appsv1beta1.PersistentPodState, pod *corev1.Pod, rebuild appsv1beta1.Rebuild, text string) {
+func (a *Aggregator) returned(state *appsv1beta1.PersistentPodState, pod *corev1.Pod, rebuild appsv1beta1.Rebuild, text string) {
 	n := pin.Notice{
 		Reason: pin.ReasonReturned, Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Node: rebuild.To.NodeName, IPs: rebuild.To.IPs, Text: text,
 		By: referTo(state, appsv1beta1.GroupVersion.WithKind("PersistentPodState")),
@@ -90,23 +90,23 @@ func (t *Teller) returned(state *appsv1beta1.PersistentPodState, pod *corev1.Pod
 		n.About = ownerOf(pod)
 	}
 	n.Workload = n.About.Kind + "/" + n.About.Name
-	t.add(n)
+	a.add(n)
 }
 
 // tell makes the events that are due.
-func (t *Teller) tell(ctx context.Context) {
-	t.mu.Lock()
+func (a *Aggregator) tell(ctx context.Context) {
+	a.mu.Lock()
 	var failed error
-	digests := t.gathering.Due(t.Clock.Now(), func(n *pin.Notice) bool {
-		holds, err := t.sight.confirm(ctx, n)
+	digests := a.gathering.Due(a.Clock.Now(), func(n *pin.Notice) bool {
+		holds, err := a.sight.confirm(ctx, n)
 		if err != nil {
 			failed = err
 		}
 		return holds
 	})
-	t.mu.Unlock()
+	a.mu.Unlock()
 	for _, d := range digests {
-		if err := t.write(ctx, d); err != nil {
+		if err := a.write(ctx, d); err != nil {
 			failed = err
 		}
 	}
@@ -117,9 +117,9 @@ func (t *Teller) tell(ctx context.Context) {
 
 // write makes one event. client-go drops the text of an event that differs from an earlier one in
 // its text alone; the related pod differs.
-func (t *Teller) write(ctx context.Context, d pin.Digest) error {
+func (a *Aggregator) write(ctx context.Context, d pin.Digest) error {
 	var ns corev1.Namespace
-	switch err := t.Client.Get(ctx, client.ObjectKey{Name: d.Namespace}, &ns, client.UnsafeDisableDeepCopy); {
+	switch err := a.Client.Get(ctx, client.ObjectKey{Name: d.Namespace}, &ns, client.UnsafeDisableDeepCopy); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get namespace %s: %w", d.Namespace, err)
 	case ns.DeletionTimestamp != nil: // it takes no events
@@ -132,23 +132,23 @@ func (t *Teller) write(ctx context.Context, d pin.Digest) error {
 	pod := first.Refer()
 	switch {
 	case d.Reason == pin.ReasonReturned && d.Single():
-		t.Events.Eventf(pod, first.By, kind, string(appsv1beta1.Kept), "Rebuild", "%s", d.Text())
+		a.Events.Eventf(pod, first.By, kind, string(appsv1beta1.Kept), "Rebuild", "%s", d.Text())
 		return nil
 	case (d.Reason == pin.ReasonConflict || d.Reason == pin.ReasonNotOwner) && d.Single():
-		t.Events.Eventf(pod, nil, kind, d.Reason, "Rebuild", "%s", d.Text())
+		a.Events.Eventf(pod, nil, kind, d.Reason, "Rebuild", "%s", d.Text())
 		return nil
 	}
-	about, err := t.about(ctx, first)
+	about, err := a.about(ctx, first)
 	if err != nil {
 		return err
 	}
-	t.Events.Eventf(about, pod, kind, d.Reason, "Rebuild", "%s", d.Text())
+	a.Events.Eventf(about, pod, kind, d.Reason, "Rebuild", "%s", d.Text())
 	return nil
 }
 
 // about returns the object for an event about the pods of a workload: the workload, or else its
 // PersistentPodState, or else the first pod.
-func (t *Teller) about(ctx context.Context, n pin.Notice) (*corev1.ObjectReference, error) {
+func (a *Aggregator) about(ctx context.Context, n pin.Notice) (*corev1.ObjectReference, error) {
 	if n.About != nil {
 		return n.About, nil
 	}
@@ -157,14 +157,14 @@ func (t *Teller) about(ctx context.Context, n pin.Notice) (*corev1.ObjectReferen
 	}
 	var set appsv1.StatefulSet
 	key := client.ObjectKey{Namespace: n.Namespace, Name: n.Workload}
-	switch err := t.Client.Get(ctx, key, &set, client.UnsafeDisableDeepCopy); {
+	switch err := a.Client.Get(ctx, key, &set, client.UnsafeDisableDeepCopy); {
 	case err == nil:
 		return referTo(&set, appsv1.SchemeGroupVersion.WithKind(workloads.StatefulSets.Kind)), nil
 	case client.IgnoreNotFound(err) != nil:
 		return nil, fmt.Errorf("get StatefulSet %s: %w", key, err)
 	}
 	target := workload.Target{Group: appsv1beta1.GroupVersion.Group, Kind: workloads.StatefulSets.Kind, Name: n.Workload}
-	states, err := cluster.StatesOf(ctx, t.Client, n.Namespace, target)
+	states, err := cluster.StatesOf(ctx, a.Client, n.Namespace, target)
 	if err != nil {
 		return nil, err
 	}
