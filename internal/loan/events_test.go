@@ -195,20 +195,15 @@ func (w *scene) handOver() bool {
 }
 
 // sync makes the kubelet of a node follow the API server.
-func (w *scene) sync(n int) bool {
+func (w *scene) sync(n int) {
 	node := &w.nodes[n]
-	wants := int8(0)
+	node.local = 0
 	if w.bound(n) && !w.pod.ends {
-		wants = w.pod.life
+		node.local = w.pod.life
 	}
-	switch {
-	case node.local == wants && (node.attached == 0 || node.attached == wants):
-		return false
-	case node.attached != 0 && node.attached != wants:
+	if node.attached != 0 && node.attached != node.local {
 		w.del(n)
 	}
-	node.local = wants
-	return true
 }
 
 // powerOff ends all that runs on a node. What its state file says stays.

@@ -2,6 +2,7 @@ package loan_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/limpet-io/limpet/internal/loan"
 )
@@ -131,6 +132,7 @@ func (w *scene) do(m mistake, n int) {
 	s := node.step
 	node.step = loan.Step{}
 	switch s.Verb {
+	case loan.Nothing, loan.Read:
 	case loan.Write:
 		if held := w.taken && node.owns; m != blindWrites && (s.Unattached && (node.attached != 0 || held) || s.Reserve && held) {
 			return
@@ -271,27 +273,14 @@ func (w scene) key() scene {
 }
 
 // epochs are all different epochs of a scene.
-func (w *scene) epochs() (all [6*size + 3]int64) {
-	at := 0
-	add := func(e int64) {
-		for _, o := range all[:at] {
-			if o == e {
-				return
-			}
-		}
-		all[at] = e
-		at++
-	}
+func (w *scene) epochs() []int64 {
+	all := []int64{w.seen.object.Epoch, w.next.object.Epoch, w.object.Epoch}
 	for i := range w.nodes {
 		n := &w.nodes[i]
-		for _, e := range []int64{n.record.Lent, n.record.Guest, n.seen.object.Epoch, n.step.Record.Lent, n.step.Record.Guest, n.step.Loan.Epoch} {
-			add(e)
-		}
+		all = append(all, n.record.Lent, n.record.Guest, n.seen.object.Epoch, n.step.Record.Lent, n.step.Record.Guest, n.step.Loan.Epoch)
 	}
-	add(w.seen.object.Epoch)
-	add(w.next.object.Epoch)
-	add(w.object.Epoch)
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (w scene) String() string {
