@@ -88,7 +88,7 @@ func TestAnOwnerIsOfTheControllerOfThePod(t *testing.T) {
 		"of a Deployment that does not exist":   {podOf(foreign, "shop-1", "db"), "db"},
 		"of a ReplicaSet with another name":     {podOf(other, "web-1", "db"), "apps/ReplicaSet/other-name/db"},
 		"of a CronJob":                          {testenv.APod("job").Of(job, jobs).With(reservation.OwnerAnnotation, "db"), "batch/CronJob/batch/db"},
-		"of a kind that nobody reads":           {testenv.APod("a").Of(sandbox, sandboxes).With(reservation.OwnerAnnotation, "db"), "agents.x-k8s.io/Sandbox/a/db"},
+		"of a kind that no program reads":       {testenv.APod("a").Of(sandbox, sandboxes).With(reservation.OwnerAnnotation, "db"), "agents.x-k8s.io/Sandbox/a/db"},
 		"of no controller":                      {bare.With(reservation.OwnerAnnotation, "db"), "///db"},
 		"of no controller, that names one":      {bare.With(reservation.OwnerAnnotation, webDB), "///db"},
 		"of a StatefulSet":                      {testenv.APod("set-0").In(web.Namespace).OwnedBy(set).With(reservation.OwnerAnnotation, webDB), "db"},

@@ -43,7 +43,7 @@ func indexOf(name string) int8 {
 
 const none int8 = -1
 
-// view is an object as somebody has read it.
+// view is an object as an agent or the controller has read it.
 type view struct {
 	object  loan.Loan
 	exists  bool
@@ -58,7 +58,7 @@ type machine struct {
 	full     bool // it cannot take a pod
 	dead     bool // it is proven dead: its Node object is gone, or a person said so
 	gone     bool // it does not come back
-	presumed bool // somebody asserted that it is dead, and its agent has not heard of it
+	presumed bool // a person said that it is dead, and its agent has not heard of it
 	local    int8 // the life that the kubelet knows; 0 for none
 	record   loan.Record
 	attached int8 // the life that has the address; 0 for none
@@ -217,7 +217,7 @@ func (w *scene) del(n int) {
 	node.attached = 0
 }
 
-// holders are the nodes with a pod that has the address, but for those whose end somebody asserted.
+// holders are the nodes with a pod that has the address, but for those on a node that a person declared dead.
 func (w *scene) holders() (count int) {
 	for _, n := range w.nodes {
 		if n.attached != 0 && !n.presumed && !n.dead {

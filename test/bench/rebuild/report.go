@@ -12,8 +12,8 @@ const intro = `# Benchmark of a rebuild
 
 Written by ` + "`make bench-rebuild`" + ` on the local three-node cluster. Pods of a StatefulSet are deleted, with a grace period
 of 5 s or by force, while a client asks each of them again and again. **Seconds without an answer** run from the
-deletion until the first answer after which the pod answers all requests for 6 s. A pod that gives none until its next deletion,
-or until the end of the scene, is **never** answered. The pods are in turns with Limpet, which keeps node and addresses,
+deletion until the first answer after which the pod answers all requests for 6 s. A pod that gives none until its next
+deletion, or until the end of the scene, is **never** answered. The pods are in turns with Limpet, which keeps node and addresses,
 and on upstream host-local with the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and
 controller run all the time.
 
