@@ -37,6 +37,7 @@ const (
 // TestKilledAtAnyInstant kills processes that run at the same time, and checks the state after each round. The verb of
 // a killed process is done completely or not at all, the verb of a process that answered is done, and other pods keep
 // their addresses. In some rounds the journal is full, so that a fold is killed, or a fold is damaged, so that a recovery is.
+// It goes on until enough were killed and some answered, since chance divides them.
 func TestKilledAtAnyInstant(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -47,9 +48,9 @@ func TestKilledAtAnyInstant(t *testing.T) {
 	}
 	lives := make([]int, *pods)
 	killed, answered, damages, enough := 0, 0, 0, times(*kills, 100)
-	for round := 0; killed < enough; round++ {
+	for round := 0; killed < enough || answered < enough/20; round++ {
 		if round > enough {
-			t.Fatalf("only %d of %d were killed", killed, round*together)
+			t.Fatalf("of %d, %d were killed and %d answered", round*together, killed, answered)
 		}
 		operations := ofVerb
 		switch {
@@ -77,9 +78,6 @@ func TestKilledAtAnyInstant(t *testing.T) {
 		before = after
 	}
 	t.Logf("killed %d, answered %d, damaged %d times", killed, answered, damages)
-	if answered < killed/20 || answered > killed*20 {
-		t.Errorf("killed %d, answered %d: the kills are badly spread", killed, answered)
-	}
 }
 
 // compare checks the verbs that were attempted, and that other pods did not change.
