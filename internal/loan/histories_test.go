@@ -20,14 +20,14 @@ the controller works`
 
 const borrows = lends + `
 n1: the pod is bound
-n1: the agent works
+the controller works
 n1: the agent works
 n1: the kubelet looks
 n1: a sandbox starts`
 
 const toN2 = `
 n2: the pod is bound
-n2: the agent works
+the controller works
 n2: the agent works
 n2: the kubelet looks
 n2: a sandbox starts`
@@ -64,6 +64,34 @@ n0: the node is drained or uncordoned
 the controller works
 n0: the node is drained or uncordoned
 the controller works
+the controller works` + toN2,
+		takesOver: borrows + `
+n1: the node loses power
+n1: the node is said to be dead
+the controller works
+the pod is deleted by force
+the pod is created again
+the controller works` + toN2 + `
+n1: the node starts
+n1: the node is said to be back
+n1: the agent works
+n1: the agent works
+n1: the kubelet looks
+the pod is deleted
+n2: the kubelet looks
+the pod has gone
+the pod is created again
+n2: the node is drained or uncordoned
+the controller works
+n2: the agent works
+n2: the agent works
+the controller works
+n1: the pod is bound
+n1: the kubelet looks
+n1: a sandbox starts
+the pod is deleted by force
+the pod is created again
+n2: the node is drained or uncordoned
 the controller works` + toN2,
 		blindWrites: `
 the pod is deleted

@@ -3,8 +3,6 @@ package loan
 // NodeInput is what the agent of a node knows about the address of one owner.
 type NodeInput struct {
 	Node string
-	// Home is the node whose ranges have the address, if the Record says that it is lent or a guest.
-	Home string
 	// Owns tells that the ranges of this node have the address.
 	Owns bool
 	// Loan is nil when there is none.
@@ -47,13 +45,13 @@ func (in NodeInput) write(r Record, reason string) Step {
 func (in NodeInput) home() Step {
 	switch {
 	case in.Loan == nil && in.Record.Lent != 0:
-		return in.restore(Unknown, in.Record.Lent)
+		return in.restore(in.Record.Lent)
 	case in.Loan == nil:
 		return Step{}
+	case in.Loan.Home != in.Node && in.Record.Lent == 0 && in.Loan.Phase != Ended:
+		return in.write(Record{Lent: in.Loan.Epoch}, "the range came with a loan")
 	case in.Loan.Home != in.Node:
-		l := *in.Loan
-		l.Home = in.Node
-		return put(l, "the range changed hands")
+		return Step{Reason: "the controller has not seen that the range changed hands"}
 	}
 	switch l := *in.Loan; {
 	case l.Phase == Ended:
@@ -71,8 +69,8 @@ func (in NodeInput) home() Step {
 }
 
 // restore puts back a loan that was lost with its kind.
-func (in NodeInput) restore(borrower string, epoch int64) Step {
-	return put(Loan{Home: in.Home, Borrower: borrower, Phase: Lent, Epoch: epoch + 1}, "the loan was lost")
+func (in NodeInput) restore(epoch int64) Step {
+	return put(Loan{Home: in.Node, Borrower: Unknown, Phase: Lent, Epoch: epoch + 1}, "the loan was lost")
 }
 
 // asked lends once no pod has the address.
@@ -82,7 +80,7 @@ func (in NodeInput) asked(l Loan) Step {
 		l.Free = true
 		return put(l.in(Ended), "another pod has the address")
 	case in.Record.Lent != 0 && in.Record.Lent != l.Epoch && l.Borrower == "":
-		return in.restore(Unknown, l.Epoch)
+		return in.restore(l.Epoch)
 	case in.Record.Lent == 0 && (in.Bound || l.Free):
 		return put(l.in(Ended), "the address is not needed elsewhere")
 	case in.Record.Lent == 0 && in.Attached:
@@ -119,8 +117,6 @@ func (in NodeInput) borrower() Step {
 		return in.write(Record{Guest: l.Epoch}, "borrowed")
 	case l.Borrower == in.Node:
 		return put(l.given(""), "given back")
-	case l.Phase == Lent && l.Borrower == "" && in.Bound:
-		return put(l.given(in.Node), "the pod is here")
 	}
 	return Step{}
 }
@@ -129,10 +125,8 @@ func (in NodeInput) borrower() Step {
 func (in NodeInput) guest() Step {
 	l, used := in.Loan, in.Attached || in.Bound
 	switch {
-	case l == nil:
-		return in.restore(in.Node, in.Record.Guest)
-	case l.Borrower == Unknown, l.Borrower == "" && in.Attached && l.Phase != Ended:
-		return put(l.given(in.Node), "the address is here")
+	case l == nil, l.Borrower == Unknown:
+		return Step{Reason: "the loan was lost"}
 	case l.Borrower != in.Node && in.Attached:
 		return Step{Reason: "the node was taken for dead, and the pod has not ended"}
 	case l.Borrower != in.Node:

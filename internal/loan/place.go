@@ -16,8 +16,10 @@ type PlaceInput struct {
 	Owner string
 	// Waits tells that a pod of the owner waits for its node.
 	Waits bool
-	// Bound is the node to which the pod of the owner is bound; "" for none.
+	// Bound is the node to which the pod of the owner is bound; "" for none. Shown tells that the status of that pod has the
+	// address, which only the kubelet of that node writes.
 	Bound string
+	Shown bool
 	// Over tells that the owner does not return.
 	Over bool
 	// Epoch is that of a new loan, above those of all earlier ones.
@@ -44,6 +46,9 @@ func PlanPlace(in PlaceInput) Placing {
 	switch {
 	case l.Borrower != "" && in.Dead(l.Borrower):
 		return step(l.given(""), "the borrower is dead")
+	case in.Owner != "" && in.Owner != l.Home:
+		l.Home = in.Owner
+		return step(l, "the range changed hands")
 	case in.Over && l.Phase != Ended && (!l.Free || l.Phase == Lent):
 		if l.Free, l.GiveBack = true, false; l.Phase == Lent {
 			l.Phase = Ending
@@ -81,9 +86,13 @@ func (in PlaceInput) first() Placing {
 	return step(loan, "home cannot take the pod")
 }
 
-// bound lets the address come to the node of the pod.
+// bound lets the address come to the node of the pod. Home itself sees that its pod is home.
 func (in PlaceInput) bound(l Loan) Placing {
 	switch {
+	case in.Dead(in.Bound), l.Phase == Lent && l.Borrower == Unknown && !in.Shown:
+		return Placing{}
+	case l.Phase == Lent && (l.Borrower == "" && in.Bound != l.Home || l.Borrower == Unknown):
+		return step(l.given(in.Bound), "the pod is there")
 	case l.Phase == Lent && l.Borrower != "" && l.Borrower != in.Bound && !l.GiveBack:
 		l.GiveBack = true
 		return step(l, "the pod is on another node")

@@ -116,7 +116,7 @@ func (w *scene) plan(m mistake, n int, live bool) {
 		node.seen = w.now()
 	}
 	in := loan.NodeInput{
-		Node: names[n], Home: names[w.owner()], Owns: node.owns, Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
+		Node: names[n], Owns: node.owns, Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
 		Own: node.owns && node.reserved || node.attached != 0, Attached: node.attached != 0, Taken: w.taken && node.owns, Bound: w.bound(n) && !w.pod.ends,
 	}
 	node.step, node.at = m.plan(in), node.seen.version
@@ -179,7 +179,7 @@ func (w *scene) place(m mistake) {
 		in.Owner = names[owner]
 	}
 	if w.pod.life != 0 && !w.pod.gated && !w.pod.ends && w.pod.node != none {
-		in.Bound = names[w.pod.node]
+		in.Bound, in.Shown = names[w.pod.node], w.nodes[w.pod.node].attached == w.pod.life
 	}
 	p := m.place(in)
 	w.next, w.nextVerb = view{object: p.Loan, version: w.seen.version}, p.Verb

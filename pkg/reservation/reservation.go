@@ -60,15 +60,15 @@ const (
 	Preferred Mode = iota
 	// Required fails rather than take another address.
 	Required
+	// Follow keeps the address without an end, and takes it along to another node: as Required, but a node may lend it.
+	Follow
 )
 
+// Forever is the length of a reservation that only a positive answer ends.
+const Forever = 100 * 365 * 24 * time.Hour
+
 // String returns the annotation value of the mode.
-func (m Mode) String() string {
-	if m == Required {
-		return "required"
-	}
-	return "preferred"
-}
+func (m Mode) String() string { return [...]string{"preferred", "required", "follow"}[min(m, Follow)] }
 
 // Attachment is one interface of a container on a network, which holds addresses now.
 type Attachment struct {
@@ -96,6 +96,8 @@ type Attachment struct {
 	// RefusedSince is when the successor with RefusedUID was first told to wait for the end of this attachment.
 	RefusedSince *Moment
 	RefusedUID   string
+	// Guest is the epoch of the loan by which this node has the addresses of another one; 0 for its own.
+	Guest int64
 	// Caller is the process ID of the interface plugin that asked for the addresses; 0 when it is not known.
 	Caller int
 }
@@ -114,6 +116,9 @@ type Reservation struct {
 	// Retain and Mode are what the pod of that life had asked for.
 	Retain time.Duration
 	Mode   Mode
+	// Lent is the epoch of the loan that this node has made: the addresses are handed out to nobody here; 0 for none. Guest is
+	// the epoch of the loan by which this node has the addresses of another one; 0 for its own.
+	Lent, Guest int64
 	// Seq is the number of the attachment that ended.
 	Seq uint64
 	// NetNS is the network namespace of the attachment that ended, and BootID is the boot in which NetNS was seen. The
@@ -279,6 +284,9 @@ const (
 	// ModeAnnotation on a pod says what an ADD does when the pod cannot have its own addresses: "required" fails,
 	// "preferred" (the default) takes others.
 	ModeAnnotation = "limpet.dev/retention"
+	// HomeAnnotation on a pod that follows is the node that has its address, as the controller wrote it when the pod might be
+	// scheduled: an ADD takes no free address then.
+	HomeAnnotation = "limpet.dev/home"
 	// OwnerAnnotation on a pod template names who may come back to the addresses of the pod: a later pod of the same
 	// controller, under whatever name. Pods have the name as the webhook completes it: OwnerName.
 	OwnerAnnotation = "limpet.dev/owner"
