@@ -65,7 +65,10 @@ func (m mistake) plan(in loan.NodeInput) loan.Step {
 	case m == forgetfulHome && in.Owns && l.Phase == loan.Ending && in.Record.Lent != 0:
 		return loan.Step{Verb: loan.Write, Record: loan.Record{Confirmed: true}, Reserve: true}
 	case m == takesOver && !in.Owns && in.Record.Guest != 0 && l.Borrower != in.Node && l.Phase == loan.Lent:
-		return loan.Step{}
+		if in.Record.Confirmed {
+			return loan.Step{}
+		}
+		return loan.Step{Verb: loan.Write, Record: loan.Record{Guest: in.Record.Guest, Confirmed: true}}
 	}
 	return loan.PlanNode(in)
 }
