@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // IPAM is the kind of IPAM plugin that gives pods their addresses on a node.
@@ -112,7 +114,7 @@ func eventName(node string, now time.Time) string {
 	if name := fmt.Sprintf("%s.%x", node, now.UnixNano()); len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return name
 	}
-	return objectName(node, fmt.Sprintf("%x", now.UnixNano()))
+	return v1alpha1.ObjectName(node, fmt.Sprintf("%x", now.UnixNano()))
 }
 
 // maxMessage is the longest message of an event, in bytes.

@@ -1,16 +1,12 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -76,7 +72,7 @@ func newIPReservation(node string, o reservation.Owner, uid string, addrs []neti
 	}
 	return &v1alpha1.IPReservation{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.Namespace, Name: objectName(o.Pod, o.IfName, o.Network, node),
+			Namespace: o.Namespace, Name: v1alpha1.ObjectName(o.Pod, o.IfName, o.Network, node),
 			Labels: map[string]string{v1alpha1.LabelNode: v1alpha1.NodeLabel(node)},
 		},
 		Status: v1alpha1.IPReservationStatus{
@@ -84,16 +80,4 @@ func newIPReservation(node string, o reservation.Owner, uid string, addrs []neti
 			IPs: strings.Join(ips, ","), State: v1alpha1.IPAttached, RetainMinutes: int32(retain / time.Minute),
 		},
 	}
-}
-
-// objectName joins parts to an object name that is valid and unique. A dot inside a part,
-// other than the last one, would make the joined name ambiguous; such names are hashed.
-func objectName(parts ...string) string {
-	name := strings.Join(parts, ".")
-	dotted := slices.ContainsFunc(parts[:len(parts)-1], func(p string) bool { return strings.Contains(p, ".") })
-	if !dotted && len(validation.IsDNS1123Subdomain(name)) == 0 {
-		return name
-	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return "x" + hex.EncodeToString(sum[:12])
 }

@@ -52,7 +52,7 @@ func handedOut(set ipam.Set) (out ipam.Set) {
 
 // PoolKey returns the key of the pool of a node and network.
 func PoolKey(node, network string) string {
-	return Key(&v1alpha1.NodeIPPool{ObjectMeta: metav1.ObjectMeta{Name: objectName(node, network)}})
+	return Key(&v1alpha1.NodeIPPool{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ObjectName(node, network)}})
 }
 
 func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha1.NodeIPPool {
@@ -69,7 +69,7 @@ func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha
 		s.Conditions[i].LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	}
 	return &v1alpha1.NodeIPPool{
-		ObjectMeta: metav1.ObjectMeta{Name: objectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: v1alpha1.NodeLabel(node)}},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ObjectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: v1alpha1.NodeLabel(node)}},
 		Status:     s,
 	}
 }
