@@ -16,6 +16,8 @@ import (
 	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
 	budgetvalidate "github.com/limpet-io/limpet/internal/budget/validate"
 	"github.com/limpet-io/limpet/internal/creation"
+	loanadmit "github.com/limpet-io/limpet/internal/loan/admit"
+	loancontroller "github.com/limpet-io/limpet/internal/loan/reconcile"
 	networkcontroller "github.com/limpet-io/limpet/internal/nodenetwork"
 	"github.com/limpet-io/limpet/internal/pin"
 	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
@@ -92,7 +94,7 @@ type shared struct {
 
 // features lists what the controller does. Planners are asked in this order.
 func features(o Options) []feature {
-	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks()}
+	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks(), loans()}
 }
 
 // kindsOfWorkload keeps up to date which kinds of workload have pods that return.
@@ -163,6 +165,19 @@ func spreads() feature {
 			}}
 		},
 		reconcilers: spreadReconcilers,
+	}
+}
+
+// loans take addresses along to the nodes of their pods.
+func loans() feature {
+	return feature{
+		name:     "loan",
+		schemes:  []func(*runtime.Scheme) error{appsv1beta1.AddToScheme, limpetv1alpha1.AddToScheme},
+		needs:    []cluster.Needs{loancontroller.Needs()},
+		planners: func(shared) []creation.Planner { return []creation.Planner{loanadmit.Planner{}} },
+		reconcilers: func(s shared) []reconciler {
+			return []reconciler{&loancontroller.Lender{Client: s.leading, Live: s.mgr.GetAPIReader(), Clock: s.clock, Events: s.events}}
+		},
 	}
 }
 

@@ -314,10 +314,10 @@ func ConcernOf(pod *corev1.Pod) Concern {
 }
 
 // retains reports whether a pod asks to keep its address, however it says for how long. limpet.dev/keep: "0" is the way
-// to say not.
+// to say not. An address that follows is kept without an end.
 func retains(pod *corev1.Pod) bool {
 	_, minutes := pod.Annotations[reservation.RetainAnnotation]
-	return minutes || cmp.Or(pod.Annotations[reservation.KeepAnnotation], "0") != "0"
+	return minutes || pod.Annotations[reservation.ModeAnnotation] == reservation.Follow.String() || cmp.Or(pod.Annotations[reservation.KeepAnnotation], "0") != "0"
 }
 
 // asksForOwner reports whether a pod names an owner. Any may be another's, until the webhook has completed it.

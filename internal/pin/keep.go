@@ -71,6 +71,9 @@ func nearestOf(kind string, template, of, namespace map[string]string) KeepReque
 	if _, ok := template[reservation.KeepAnnotation]; ok {
 		return NearestKeep("pod template", template, nil)
 	}
+	if template[reservation.ModeAnnotation] == reservation.Follow.String() {
+		return KeepRequest{Value: reservation.Follow.String(), From: "pod template"}
+	}
 	return NearestKeep(kind, of, namespace)
 }
 

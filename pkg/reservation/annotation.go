@@ -36,7 +36,7 @@ func ParseKeep(annotation, value string, limit time.Duration) (retain time.Durat
 func Asks(annotations map[string]string) bool {
 	_, retain := annotations[RetainAnnotation]
 	_, keep := annotations[KeepAnnotation]
-	return retain || keep
+	return retain || keep || annotations[ModeAnnotation] == Follow.String()
 }
 
 // ParseMode reads the value of ModeAnnotation. An unknown value means Preferred, with a warning.

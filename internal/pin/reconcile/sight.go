@@ -38,7 +38,7 @@ const earlyEnd = 30 * time.Second
 // asksFirst passes the pods that ask to keep their addresses when a leader starts. A conflict that lasts concerns each
 // leader: the one before may have ended before it told.
 func asksFirst(pod cluster.Outline) bool {
-	return pod.Annotated(reservation.RetainAnnotation) || pod.Annotated(reservation.KeepAnnotation)
+	return pod.Annotated(reservation.RetainAnnotation) || pod.Annotated(reservation.KeepAnnotation) || pod.Annotated(reservation.ModeAnnotation)
 }
 
 // follow adds notices until end is called. Of what was there before, only two pods with one address give notices.

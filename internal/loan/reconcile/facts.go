@@ -1,0 +1,201 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// attachment names one interface of an owner: each has addresses of its own.
+type attachment struct{ network, ifName string }
+
+// facts are what the caches show of one owner.
+type facts struct {
+	owner client.ObjectKey
+	pod   *corev1.Pod // the one that is alive; nil for none
+	nodes map[string]*corev1.Node
+	loans map[attachment]*limpetv1alpha1.BorrowedAddress
+	// held are the IPReservations of the owner, the newest first.
+	held map[attachment][]limpetv1alpha1.IPReservation
+	over bool
+}
+
+// gather reads what is known of an owner.
+func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, error) {
+	f := &facts{owner: owner, loans: map[attachment]*limpetv1alpha1.BorrowedAddress{}, held: map[attachment][]limpetv1alpha1.IPReservation{}}
+	var loans limpetv1alpha1.BorrowedAddressList
+	if err := l.Client.List(ctx, &loans, client.InNamespace(owner.Namespace), client.MatchingFields{indexOwner: owner.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list BorrowedAddresses of %s: %w", owner, err)
+	}
+	for i := range loans.Items {
+		f.loans[attachmentOf(&loans.Items[i])] = &loans.Items[i]
+	}
+	held, nodes, err := cluster.HeldOn(ctx, l.Client, owner)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range held {
+		if follows(&r) {
+			at := attachment{r.Status.Network, r.Status.Interface}
+			f.held[at] = append(f.held[at], r)
+		}
+	}
+	for _, of := range f.held {
+		slices.SortFunc(of, newestFirst)
+	}
+	f.nodes = nodes
+	pods, err := l.podsOf(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pods {
+		if workload.Alive(&pods[i]) {
+			f.pod = &pods[i]
+		}
+	}
+	if len(pods) == 0 {
+		f.over, err = l.over(ctx, owner)
+	}
+	return f, err
+}
+
+func attachmentOf(b *limpetv1alpha1.BorrowedAddress) attachment {
+	return attachment{b.Spec.Network, b.Spec.Interface}
+}
+
+// follows reports whether an IPReservation may show the address of a pod that follows: it has a pod, or no end.
+func follows(r *limpetv1alpha1.IPReservation) bool {
+	return r.Status.RetainMinutes >= int32(reservation.Forever.Minutes())
+}
+
+// newestFirst orders IPReservations: what a pod has, and then what ended last.
+func newestFirst(a, b limpetv1alpha1.IPReservation) int {
+	switch {
+	case a.Status.Until == nil && b.Status.Until == nil:
+		return strings.Compare(a.Status.Node, b.Status.Node)
+	case a.Status.Until == nil:
+		return -1
+	case b.Status.Until == nil:
+		return 1
+	}
+	return b.Status.Until.Compare(a.Status.Until.Time)
+}
+
+// podsOf returns the pods of an owner: the one of its name, or all that have the name as their owner.
+func (l *Lender) podsOf(ctx context.Context, owner client.ObjectKey) ([]corev1.Pod, error) {
+	if strings.Contains(owner.Name, "/") {
+		return cluster.PodsOfOwner(ctx, l.Client, owner.Namespace, owner.Name)
+	}
+	var pod corev1.Pod
+	err := l.Client.Get(ctx, owner, &pod, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get pod %s: %w", owner, err)
+	case reservation.OwnerName("", pod.Annotations) != "": // it comes back under another name
+		return nil, nil
+	}
+	return []corev1.Pod{pod}, nil
+}
+
+// over reports whether an owner without a pod does not return: no PersistentPodState records it, and no StatefulSet makes it
+// again.
+func (l *Lender) over(ctx context.Context, owner client.ObjectKey) (bool, error) {
+	if strings.Contains(owner.Name, "/") {
+		return l.controllerGone(ctx, owner)
+	}
+	var states appsv1beta1.PersistentPodStateList
+	if err := l.Client.List(ctx, &states, client.InNamespace(owner.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list PersistentPodStates: %w", err)
+	}
+	if slices.ContainsFunc(states.Items, func(s appsv1beta1.PersistentPodState) bool { return s.Status.PodStates[owner.Name].NodeName != "" }) {
+		return false, nil
+	}
+	at := strings.LastIndexByte(owner.Name, '-')
+	if at < 0 {
+		return true, nil
+	}
+	ordinal, err := strconv.ParseInt(owner.Name[at+1:], 10, 32)
+	if err != nil {
+		return true, nil //nolint:nilerr // no StatefulSet gives such a name
+	}
+	var set appsv1.StatefulSet
+	err = l.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name[:at]}, &set, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("get StatefulSet of pod %s: %w", owner, err)
+	}
+	first := int64(0)
+	if set.Spec.Ordinals != nil {
+		first = int64(set.Spec.Ordinals.Start)
+	}
+	return ordinal < first || ordinal >= first+int64(ptr.Deref(set.Spec.Replicas, 1)), nil
+}
+
+// controllerGone reports whether the controller that an owner's name begins with is gone, of a kind that the cache has.
+func (l *Lender) controllerGone(ctx context.Context, owner client.ObjectKey) (bool, error) {
+	parts := strings.SplitN(owner.Name, "/", 4)
+	if len(parts) < 4 {
+		return false, nil
+	}
+	var o client.Object
+	switch parts[0] + "/" + parts[1] {
+	case "apps/Deployment":
+		o = &appsv1.Deployment{}
+	case "apps/ReplicaSet":
+		o = &appsv1.ReplicaSet{}
+	default:
+		return false, nil
+	}
+	err := l.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: parts[2]}, o, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// waits reports whether a pod waits behind the gate.
+func waits(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == loan.Gate })
+}
+
+// shows reports whether the status of a pod has an address.
+func shows(pod *corev1.Pod, ips string) bool {
+	return slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return slices.Contains(strings.Split(ips, ","), ip.IP) })
+}
+
+// ownerOf returns the node whose ranges have an address; "" for none.
+func ownerOf(ips string, nodes []*corev1.Node) string {
+	first, _, _ := strings.Cut(ips, ",")
+	addr, err := netip.ParseAddr(first)
+	if err != nil {
+		return ""
+	}
+	for _, n := range nodes {
+		for _, cidr := range n.Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(cidr); err == nil && p.Contains(addr) {
+				return n.Name
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,60 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/loan"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// open removes the gate by its name, and writes on the pod which node has its address: an ADD elsewhere then waits for it.
+func (l *Lender) open(ctx context.Context, of *corev1.Pod, home string) error {
+	change := map[string]any{
+		"metadata": map[string]any{"uid": of.UID},
+		"spec":     map[string]any{"schedulingGates": []any{map[string]any{"$patch": "delete", "name": loan.Gate}}},
+	}
+	if home != "" {
+		change["metadata"] = map[string]any{"uid": of.UID, "annotations": map[string]any{reservation.HomeAnnotation: home}}
+	}
+	patch, err := json.Marshal(change)
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	if err := l.Client.Patch(ctx, of.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+		return fmt.Errorf("open gate %s of pod %s/%s: %w", loan.Gate, of.Namespace, of.Name, err)
+	}
+	return nil
+}
+
+// release gives up the reservations of an owner that does not return. The agents of their nodes end them.
+func (l *Lender) release(ctx context.Context, f *facts) error {
+	if !f.over {
+		return nil
+	}
+	for at, held := range f.held {
+		if f.loans[at] != nil {
+			continue // it ends first
+		}
+		for i := range held {
+			mark := held[i].Status.Releases()
+			if mark == "" || held[i].Labels[limpetv1alpha1.LabelRelease] == mark {
+				continue
+			}
+			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{limpetv1alpha1.LabelRelease: mark}}})
+			if err != nil {
+				return fmt.Errorf("encode patch: %w", err)
+			}
+			if err := l.Client.Patch(ctx, held[i].DeepCopy(), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("release IPReservation %s: %w", held[i].Name, err)
+			}
+		}
+	}
+	return nil
+}

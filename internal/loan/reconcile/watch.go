@@ -1,0 +1,157 @@
+package reconcile
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fit"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// indexOwner finds the loans of an owner.
+const indexOwner = "limpet.loan-owner"
+
+// Needs is what the reconciler reads from the caches.
+func Needs() cluster.Needs {
+	return cluster.Needs{
+		Objects: []cluster.Need{
+			cluster.Of(cluster.OwnAnnotations[*corev1.Pod], cluster.Owners, cluster.Phase, cluster.Requests(), podPlace),
+			cluster.Of(cluster.Labels, nodeState),
+			cluster.Of(setSize), cluster.Of(cluster.Owners[*appsv1.ReplicaSet]), cluster.Of(cluster.Owners[*appsv1.Deployment]),
+			cluster.Of(cluster.NodeOwner, reservationOfLoan),
+			cluster.Of(wholeLoan),
+		},
+		Indexes: []cluster.Index{
+			cluster.PodsByOwnerName(), cluster.PodsByNode(), cluster.ReservationsByPod(),
+			cluster.By(indexOwner, func(b *limpetv1alpha1.BorrowedAddress) []string { return []string{b.Spec.Pod} }).InNamespace(),
+		},
+	}
+}
+
+// podPlace keeps where a pod runs or may run, and behind which gates it waits.
+func podPlace(from, to *corev1.Pod) {
+	to.Spec.NodeName = from.Spec.NodeName
+	cluster.PodAddresses(from, to)
+	cluster.Gates(from, to)
+	cluster.Tolerations(from, to)
+	if waits(from) {
+		to.Spec.NodeSelector, to.Spec.Affinity = from.Spec.NodeSelector, from.Spec.Affinity
+	}
+}
+
+// nodeState keeps whether a node takes pods, how much room it has, and its ranges.
+func nodeState(from, to *corev1.Node) {
+	to.Status.Allocatable = from.Status.Allocatable
+	to.Spec.Unschedulable, to.Spec.Taints, to.Spec.PodCIDRs = from.Spec.Unschedulable, from.Spec.Taints, from.Spec.PodCIDRs
+	cluster.NodeReadiness(from, to)
+}
+
+func setSize(from, to *appsv1.StatefulSet) {
+	to.Spec.Replicas, to.Spec.Ordinals = from.Spec.Replicas, from.Spec.Ordinals
+}
+
+func reservationOfLoan(from, to *limpetv1alpha1.IPReservation) {
+	s := from.Status
+	to.Status = limpetv1alpha1.IPReservationStatus{
+		Node: s.Node, Network: s.Network, Interface: s.Interface, Pod: s.Pod, PodUID: s.PodUID, IPs: s.IPs, State: s.State, Until: s.Until, RetainMinutes: s.RetainMinutes,
+	}
+	if mark := s.Releases(); mark != "" && from.Labels[limpetv1alpha1.LabelRelease] == mark {
+		to.Labels = map[string]string{limpetv1alpha1.LabelRelease: mark}
+	}
+}
+
+func wholeLoan(from, to *limpetv1alpha1.BorrowedAddress) {
+	to.Spec, to.Status = from.Spec, *from.Status.DeepCopy()
+}
+
+// SetupWithManager registers the reconciler.
+func (l *Lender) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("loan").
+		For(&limpetv1alpha1.BorrowedAddress{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(client.Object) bool { return false }))).
+		Watches(&limpetv1alpha1.BorrowedAddress{}, handler.EnqueueRequestsFromMapFunc(ownerOfLoan)).
+		Watches(&limpetv1alpha1.IPReservation{}, handler.EnqueueRequestsFromMapFunc(ownerOfReservation)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(l.ownersOfAll), builder.WithPredicates(nodeChanged)).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), behindGates, handler.EnqueueRequestsFromMapFunc(ownerOfPod), podChanged)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 8, NewQueue: cluster.InTurn(4, cluster.NamespaceOf),
+			RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
+		}).
+		Complete(cluster.RetryOnConflict(l))
+}
+
+func ownerOfLoan(_ context.Context, o client.Object) []reconcile.Request {
+	return request(o.GetNamespace(), o.(*limpetv1alpha1.BorrowedAddress).Spec.Pod)
+}
+
+func ownerOfReservation(_ context.Context, o client.Object) []reconcile.Request {
+	if r := o.(*limpetv1alpha1.IPReservation); follows(r) {
+		return request(r.Namespace, r.Status.Pod)
+	}
+	return nil
+}
+
+func ownerOfPod(_ context.Context, o client.Object) []reconcile.Request {
+	name := reservation.OwnerName("", o.GetAnnotations())
+	if name == "" {
+		name = o.GetName()
+	}
+	return request(o.GetNamespace(), name)
+}
+
+func request(namespace, name string) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
+}
+
+// ownersOfAll are the owners of all loans: a node that changed may take a pod home, or is dead.
+func (l *Lender) ownersOfAll(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+	var loans limpetv1alpha1.BorrowedAddressList
+	if err := l.Client.List(ctx, &loans, client.UnsafeDisableDeepCopy); err != nil { // only a cache that is being stopped returns an error
+		return nil
+	}
+	for i := range loans.Items {
+		all = append(all, ownerOfLoan(ctx, &loans.Items[i])...)
+	}
+	return all
+}
+
+// behindGates passes the pods that have a gate when the controller starts.
+func behindGates(pod cluster.Outline) bool { return len(pod.Gates()) > 0 }
+
+// podChanged passes what may change a decision about a pod that follows.
+var podChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return concerns(e.Object) },
+	DeleteFunc: func(e event.DeleteEvent) bool { return concerns(e.Object) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return concerns(after) && (before.UID != after.UID || waits(before) != waits(after) || before.Spec.NodeName != after.Spec.NodeName ||
+			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || before.Status.Phase != after.Status.Phase ||
+			len(before.Status.PodIPs) != len(after.Status.PodIPs) || before.ResourceVersion == after.ResourceVersion)
+	},
+}
+
+func concerns(o client.Object) bool {
+	return o.GetAnnotations()[reservation.ModeAnnotation] == reservation.Follow.String()
+}
+
+// nodeChanged passes what may change which node has an address.
+var nodeChanged = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+		return before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable || fit.Ready(before) != fit.Ready(after) ||
+			!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) || !equality.Semantic.DeepEqual(before.Spec.PodCIDRs, after.Spec.PodCIDRs)
+	},
+}
