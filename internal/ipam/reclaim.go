@@ -72,8 +72,8 @@ type candidate struct {
 
 // PlanReclaim decides which reservation gives way to a pod. The namespace that has most reservations of the network gives
 // one of the set; among equals the namespace of the pod comes first, then the order of names. In that namespace the
-// reservation that ends soonest gives way, and reservations with mode "required" come last. So a namespace loses no
-// reservation to the pods of one that has more. A reservation whose addresses the set could not hand out anyway is skipped.
+// reservation that ends soonest gives way, reservations with mode "required" come last, and those on loan never give way.
+// So a namespace loses no reservation to the pods of one that has more. A reservation whose addresses the set could not hand out anyway is skipped.
 func PlanReclaim(in ReclaimInput) (ReclaimDecision, error) {
 	if in.Refuse {
 		return ReclaimDecision{}, nil
@@ -105,7 +105,7 @@ func (in ReclaimInput) candidates() []*candidate {
 	var all []*candidate
 	for i := range in.Reserved {
 		r := &in.Reserved[i]
-		if in.Set.holdsAny(r.Addresses) {
+		if in.Set.holdsAny(r.Addresses) && !r.OnLoan() {
 			all = append(all, &candidate{Reservation: r, own: r.Owner.Namespace == in.Namespace, left: r.Deadline.Left(in.Now)})
 		}
 	}

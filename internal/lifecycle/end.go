@@ -79,13 +79,14 @@ func underPressure(tx *persistence.Tx, a reservation.Attachment, now reservation
 	return reserved, held, nil
 }
 
-// newerLife reports whether a newer life of the owner is attached or reserved.
+// newerLife reports whether a newer life of the owner is attached or reserved. An address on loan is the owner's, whatever
+// another life has.
 func newerLife(tx *persistence.Tx, a reservation.Attachment) (bool, error) {
 	if !a.Owner.Named() {
 		return false, nil
 	}
 	r, found, err := tx.Reservation(a.Owner)
-	if err != nil || (found && r.Seq > a.Seq) {
+	if err != nil || (found && (r.Seq > a.Seq || r.OnLoan())) {
 		return true, err
 	}
 	others, err := tx.AttachmentsOf(a.Owner)

@@ -49,6 +49,7 @@ func (f *form) attachment(a *reservation.Attachment) {
 	}
 	f.refused(&a.RefusedSince, &a.RefusedUID)
 	mayInteger(f, `,"caller":`, &a.Caller)
+	mayInteger(f, `,"guest":`, &a.Guest)
 }
 
 // claimed are the fields of a claimed reservation that its attachment does not repeat.
@@ -75,6 +76,8 @@ func (f *form) reservation(r *reservation.Reservation) {
 	f.netNS(&r.NetNS)
 	f.mayText(`,"nsboot":`, &r.BootID)
 	f.refused(&r.RefusedSince, &r.RefusedUID)
+	mayInteger(f, `,"lent":`, &r.Lent)
+	mayInteger(f, `,"guest":`, &r.Guest)
 }
 
 func encodeAttachment(a reservation.Attachment) ([]byte, error) {
@@ -98,7 +101,7 @@ func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
 		c.ContainerID, c.UID, c.Retain, c.Mode, c.Seq = a.ID.ContainerID, a.UID, a.Retain, a.Mode, a.Seq
 	}
 	if a.Claimed != nil {
-		a.Claimed.Owner, a.Claimed.Addresses = a.Owner, a.Addresses
+		a.Claimed.Owner, a.Claimed.Addresses, a.Claimed.Guest = a.Owner, a.Addresses, a.Guest
 	}
 	return a, nil
 }

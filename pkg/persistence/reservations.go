@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -19,13 +20,20 @@ func (t *Tx) CountReservationsOf(network, namespace string) int64 {
 	return int64(number(t.bucket(bucketOrder).Get(orderKey(network, ofNS, namespace))))
 }
 
-// PutReservation stores a reservation and holds its addresses. It replaces the reservation that the owner has. It returns
-// reservation.ErrHeld when one of the addresses has another holder.
+// PutReservation stores a reservation and holds its addresses. It replaces the reservation that the owner has, unless that has
+// other addresses and is on loan. It returns reservation.ErrHeld when one of the addresses has another holder.
 func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err := checkNames("", r.Owner); err != nil {
 		return err
 	}
-	if err := t.DeleteReservation(r.Owner); err != nil {
+	was, found, err := t.Reservation(r.Owner)
+	if err == nil && found && !slices.Equal(was.Addresses, r.Addresses) {
+		err = was.Freeable()
+	}
+	if err == nil && found {
+		err = t.TakeReservation(was)
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.hold(r.Owner.Network, r.Addresses); err != nil {
@@ -38,19 +46,26 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err := t.bucket(bucketReservations).Put(ownerKey(r.Owner), data); err != nil {
 		return fmt.Errorf("put reservation of %s: %w", r.Owner, err)
 	}
-	if err := t.changeOrder(r, 1); err != nil {
-		return err
-	}
 	t.promise = true
-	return t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved++ })
+	return t.changeOrder(r, 1)
 }
 
-// DeleteReservation deletes a reservation and frees its addresses. Deleting an unknown reservation is not an error.
+// DeleteReservation deletes a reservation and frees its addresses. Deleting an unknown reservation is not an error. It refuses a
+// reservation that is on loan with reservation.ErrLoan.
 func (t *Tx) DeleteReservation(o reservation.Owner) error {
 	r, found, err := t.Reservation(o)
+	if err == nil && found {
+		err = r.Freeable()
+	}
 	if err != nil || !found {
 		return err
 	}
+	return t.TakeReservation(r)
+}
+
+// TakeReservation deletes a stored reservation, which may be on loan: its owner claims it, or the loan has ended.
+func (t *Tx) TakeReservation(r reservation.Reservation) error {
+	o := r.Owner
 	if err := t.release(o.Network, r.Addresses); err != nil {
 		return err
 	}
@@ -61,10 +76,7 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 	if err := t.bucket(bucketReservations).Delete(ownerKey(o)); err != nil {
 		return fmt.Errorf("delete reservation of %s: %w", o, err)
 	}
-	if err := t.changeOrder(r, -1); err != nil {
-		return err
-	}
-	return t.updateUsage(o.Network, func(p *PoolUsage) { p.Reserved-- })
+	return t.changeOrder(r, -1)
 }
 
 // The bucket of the order holds the order in which reservations end and give way, and their number by namespace.
@@ -89,13 +101,19 @@ const (
 	orderGroup = 1 + 4              // mode and boot
 	orderHead  = orderGroup + 8 + 8 // and moment by CLOCK_BOOTTIME, number of the life
 	orderValue = 8 + 4 + 8          // begin by the wall clock, length
+
+	orderLent = byte(reservation.Follow) + 1 // in the place of the mode, behind all that may give way
 )
 
 // orderEntries returns the keys of a reservation in both orders, and their value.
 func orderEntries(r reservation.Reservation) (end, age, value []byte) {
 	d := r.Deadline
+	mode := byte(r.Mode)
+	if r.Lent != 0 {
+		mode = orderLent
+	}
 	at := func(kind byte, first string, moment time.Duration) []byte {
-		k := append(orderKey(r.Owner.Network, kind, first), byte(r.Mode))
+		k := append(orderKey(r.Owner.Network, kind, first), mode)
 		k = binary.BigEndian.AppendUint32(k, bootSum(d.From))
 		k = binary.BigEndian.AppendUint64(k, uint64(max(moment, 0)))
 		k = binary.BigEndian.AppendUint64(k, r.Seq)
@@ -107,8 +125,12 @@ func orderEntries(r reservation.Reservation) (end, age, value []byte) {
 	return at(byEnd, "", d.From.Up+d.For), at(byAge, r.Owner.Namespace+"\x00", d.From.Up), value
 }
 
-// changeOrder adds or removes the entries of a reservation.
+// changeOrder adds or removes the entries of a reservation, and counts it. One of a guest has no entries and does not count:
+// nothing ends it here, and its addresses are not of the pool.
 func (t *Tx) changeOrder(r reservation.Reservation, by int) error {
+	if r.Guest != 0 {
+		return nil
+	}
 	b := t.bucket(bucketOrder)
 	end, age, value := orderEntries(r)
 	count := orderKey(r.Owner.Network, ofNS, r.Owner.Namespace)
@@ -126,5 +148,5 @@ func (t *Tx) changeOrder(r reservation.Reservation, by int) error {
 	if err != nil {
 		return fmt.Errorf("order reservation of %s: %w", r.Owner, err)
 	}
-	return nil
+	return t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved += int64(by) })
 }

@@ -174,7 +174,7 @@ func (t *Tx) PutAttachment(a reservation.Attachment) error {
 	if err := t.indexOwner(a); err != nil {
 		return err
 	}
-	t.promise = t.promise || a.Claimed != nil || a.Mode == reservation.Required
+	t.promise = t.promise || a.Claimed != nil || a.Mode.Keeps() || a.Guest != 0
 	if err := t.bucket(bucketAttachments).Put(attachmentKey(a.ID), data); err != nil {
 		return fmt.Errorf("put attachment %s: %w", a.ID, err)
 	}

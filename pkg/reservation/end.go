@@ -66,7 +66,10 @@ func PlanEnd(in EndInput) EndDecision {
 
 // NeedsShare reports whether PlanEnd needs EndInput.Share: the attachment leaves a new reservation. A rolled-back ADD
 // puts back a reservation that was counted before, and is not limited (rule 8).
-func (in EndInput) NeedsShare() bool { return !in.Rollback && planRetention(in).Reserve != nil }
+// The addresses of a guest are not of the pool.
+func (in EndInput) NeedsShare() bool {
+	return !in.Rollback && in.Attachment.Guest == 0 && planRetention(in).Reserve != nil
+}
 
 // NeedsReserved reports whether PlanEnd needs EndInput.Held and Reserved: the share of the pool, or the quota of the
 // namespace, is used up.
@@ -94,10 +97,16 @@ func planRetention(in EndInput) EndDecision {
 		return EndDecision{Reason: fmt.Sprintf("the failed ADD is undone, and the reservation of %s is not put back: others hold its addresses", join(a.Dropped.Addresses))}
 	case in.Rollback && a.Dropped != nil:
 		return EndDecision{Reserve: a.Dropped, Reason: "the failed ADD is undone"}
-	case in.Rollback:
+	case in.Rollback && a.Guest == 0:
 		return EndDecision{Reason: "the failed ADD is undone"}
-	case a.Retain <= 0:
+	case a.Guest != 0:
+		a.Mode = Follow // whatever the pod asks for by now: the agent gives the addresses back
+	case a.Retain <= 0 && a.Mode != Follow:
 		return EndDecision{Reason: "no reservation asked for"}
+	}
+	if a.Mode == Follow {
+		a.Retain = Forever
+		return reserve(a, Deadline{From: in.Now, For: a.Retain}, "reserved until the owner comes back")
 	}
 	return reserve(a, Deadline{From: in.Now, For: a.Retain}, fmt.Sprintf("reserved for %s", a.Retain))
 }
@@ -105,6 +114,7 @@ func planRetention(in EndInput) EndDecision {
 // reserve returns the decision to reserve the addresses of an attachment.
 func reserve(a Attachment, d Deadline, reason string) EndDecision {
 	return EndDecision{Reason: reason, Reserve: &Reservation{
+		Guest: a.Guest,
 		Owner: a.Owner, UID: a.UID, ContainerID: a.ID.ContainerID, Addresses: a.Addresses,
 		Deadline: d, Retain: a.Retain, Mode: a.Mode, Seq: a.Seq, NetNS: a.NetNS, BootID: a.Since.BootID,
 		RefusedSince: a.RefusedSince, RefusedUID: a.RefusedUID, // a successor that waits for the life goes on waiting for its namespace
@@ -114,7 +124,7 @@ func reserve(a Attachment, d Deadline, reason string) EndDecision {
 // putBack returns the reservation that a failed ADD had claimed. The namespace of the failed ADD may have the addresses.
 func putBack(a Attachment) *Reservation {
 	r := *a.Claimed
-	r.NetNS, r.BootID = a.NetNS, a.Since.BootID
+	r.NetNS, r.BootID, r.Guest = a.NetNS, a.Since.BootID, a.Guest
 	return &r
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -17,6 +18,8 @@ var (
 	ErrRequired = errors.New("retention is required")
 	// ErrHeld is returned when an address would get a second holder.
 	ErrHeld = errors.New("address is held")
+	// ErrLoan is returned when an address would be freed that is lent, or that is of another node.
+	ErrLoan = errors.New("address is on loan")
 )
 
 // Owner names who may come back to addresses: one interface of one pod name, or of one OwnerName, on one network. The pod UID is not part of
@@ -67,6 +70,9 @@ const (
 // Forever is the length of a reservation that only a positive answer ends.
 const Forever = 100 * 365 * 24 * time.Hour
 
+// Keeps reports whether an owner takes no other address than its own.
+func (m Mode) Keeps() bool { return m >= Required }
+
 // String returns the annotation value of the mode.
 func (m Mode) String() string { return [...]string{"preferred", "required", "follow"}[min(m, Follow)] }
 
@@ -103,7 +109,7 @@ type Attachment struct {
 }
 
 // WantsRetention reports whether the pod is known to ask for a reservation: the runtime tells it, or the agent later.
-func (a Attachment) WantsRetention() bool { return a.Retain > 0 || a.Mode == Required }
+func (a Attachment) WantsRetention() bool { return a.Retain > 0 || a.Mode.Keeps() }
 
 // Reservation is a set of addresses kept for an owner until a deadline.
 type Reservation struct {
@@ -128,6 +134,23 @@ type Reservation struct {
 	// RefusedSince is when the successor with RefusedUID was first told to wait until the namespace loses the addresses.
 	RefusedSince *Moment
 	RefusedUID   string
+}
+
+// OnLoan reports whether two nodes know of the addresses: only the agent ends such a reservation.
+func (r Reservation) OnLoan() bool { return r.Lent != 0 || r.Guest != 0 }
+
+// Freeable returns ErrLoan for a reservation that is on loan.
+func (r Reservation) Freeable() error {
+	if !r.OnLoan() {
+		return nil
+	}
+	return fmt.Errorf("%s of %s: %w: kubectl limpet pod %s -n %s tells where it is", join(r.Addresses), r.Owner, ErrLoan, r.Owner.Pod, r.Owner.Namespace)
+}
+
+// LoanID names what an ADD waits for when the agent has not answered yet where the owner's address is. The agent ends the wait as
+// the end of this attachment would.
+func (o Owner) LoanID() AttachmentID {
+	return AttachmentID{Network: o.Network, ContainerID: strings.ReplaceAll("loan."+o.Namespace+"."+o.Pod, "/", "."), IfName: o.IfName}
 }
 
 // Release is the end of a use of addresses.
@@ -201,8 +224,11 @@ type Deadline struct {
 }
 
 // Left returns the time until the deadline, within [0, For]. Within one boot CLOCK_BOOTTIME counts, across boots the
-// wall clock.
+// wall clock. Nothing passes of Forever, which no clock ends.
 func (d Deadline) Left(now Moment) time.Duration {
+	if d.For >= Forever {
+		return d.For
+	}
 	return min(max(d.For-now.Since(d.From), 0), d.For)
 }
 

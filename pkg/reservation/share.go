@@ -62,7 +62,7 @@ type ShareDecision struct {
 // PlanShare decides whether a reservation is made, and which other reservation gives way. A namespace that has used up
 // its quota gives one of its own. If the share is used up, the namespace with the most reservations gives one, which can
 // be the asking namespace. In that namespace the reservation that has waited longest gives way; reservations with mode
-// required come last.
+// required come last, and then follow. Those on loan never do.
 func PlanShare(in ShareInput) ShareDecision {
 	d := ShareDecision{Verdict: ShareGranted, Lapsed: Lapsed(in.Reserved, in.Now)}
 	reserved := slices.DeleteFunc(Unlapsed(in.Reserved, in.Now), func(r Reservation) bool { return r.Owner == in.New.Owner }) // the new one replaces it
@@ -96,10 +96,10 @@ func PlanShare(in ShareInput) ShareDecision {
 		from = Richest(of, asking)
 	}
 	first := firstToGiveWay(append(reserved, in.New), from, in.Now)
-	if first.Owner == in.New.Owner {
+	if first == nil || first.Owner == in.New.Owner {
 		return d.refuse(full + ", and none gives way to this one")
 	}
-	d.Displaced, d.Reason = &first, fmt.Sprintf("%s: the reservation of %s gives way", full, first.Owner)
+	d.Displaced, d.Reason = first, fmt.Sprintf("%s: the reservation of %s gives way", full, first.Owner)
 	if !d.OverQuota {
 		d.Reason += fmt.Sprintf(", because namespace %s holds most, %d", from, of[from])
 	}
@@ -126,12 +126,16 @@ func GivesOne(held map[string]int64, asking string) []string {
 	return []string{asking}
 }
 
-// firstToGiveWay returns the reservation of a namespace that gives way before the others.
-func firstToGiveWay(all []Reservation, namespace string, now Moment) Reservation {
-	candidates := slices.DeleteFunc(all, func(r Reservation) bool { return r.Owner.Namespace != namespace })
-	return slices.MinFunc(candidates, func(a, b Reservation) int {
+// firstToGiveWay returns the reservation of a namespace that gives way before the others; nil when all are on loan.
+func firstToGiveWay(all []Reservation, namespace string, now Moment) *Reservation {
+	candidates := slices.DeleteFunc(all, func(r Reservation) bool { return r.Owner.Namespace != namespace || r.OnLoan() })
+	if len(candidates) == 0 {
+		return nil
+	}
+	first := slices.MinFunc(candidates, func(a, b Reservation) int {
 		return cmp.Or(cmp.Compare(a.Mode, b.Mode), cmp.Compare(now.Since(b.Deadline.From), now.Since(a.Deadline.From)), cmp.Compare(a.Seq, b.Seq))
 	})
+	return &first
 }
 
 // refuse returns the decision to make no reservation.
