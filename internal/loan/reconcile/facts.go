@@ -44,7 +44,9 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 		return nil, fmt.Errorf("list BorrowedAddresses of %s: %w", owner, err)
 	}
 	for i := range loans.Items {
-		f.loans[attachmentOf(&loans.Items[i])] = &loans.Items[i]
+		if b := &loans.Items[i]; b.Name == b.Spec.ObjectName() { // one of another name is nobody's
+			f.loans[attachmentOf(b)] = b
+		}
 	}
 	held, nodes, err := cluster.HeldOn(ctx, l.Client, owner)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -245,9 +244,9 @@ func (l *Lender) act(ctx context.Context, f *facts, at attachment, s loan.Step) 
 		return client.IgnoreNotFound(l.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion}))
 	case b == nil:
 		b = &limpetv1alpha1.BorrowedAddress{
-			ObjectMeta: metav1.ObjectMeta{Namespace: f.owner.Namespace, Name: limpetv1alpha1.LoanName(f.owner.Name, at.ifName, at.network)},
-			Spec:       limpetv1alpha1.BorrowedAddressSpec{Pod: f.owner.Name, Interface: at.ifName, Network: at.network, IPs: f.ips(at)},
+			Spec: limpetv1alpha1.BorrowedAddressSpec{Pod: f.owner.Name, Interface: at.ifName, Network: at.network, IPs: f.ips(at)},
 		}
+		b.Namespace, b.Name = f.owner.Namespace, b.Spec.ObjectName()
 		b.Status = l.statusOf(s.Loan)
 		if err := l.Client.Create(ctx, b); err != nil {
 			return fmt.Errorf("create BorrowedAddress of %s: %w", f.owner, err)
@@ -301,6 +300,3 @@ type wait struct {
 	since time.Time
 	told  bool
 }
-
-// forget drops what is remembered of a pod.
-func (l *Lender) forget(pod types.UID) { l.waiting.Delete(pod) }
