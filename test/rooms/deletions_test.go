@@ -16,6 +16,7 @@ var deleters = map[string]string{
 	"internal/platform/books/fold.go":      "empty DisruptionBooks of an earlier version",
 	"internal/pin/reconcile/generate.go":   "PersistentPodStates that it has generated",
 	"internal/pin/reconcile/record.go":     "generated PersistentPodStates whose workload is gone",
+	"internal/loan/reconcile/lender.go":    "BorrowedAddresses of owners that do not return",
 	"internal/agent/show/pass.go":          "IPReservations and NodeIPPools of its node",
 	"internal/budget/reconcile/probe.go":   "nothing: it sends dry runs, which the guard refuses",
 	"internal/console/evict.go":            "nothing: it sends dry runs",

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -75,6 +76,43 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 		f.over, err = l.over(ctx, owner)
 	}
 	return f, err
+}
+
+// attachments are the interfaces of an owner for which something is kept, in order.
+func (f *facts) attachments() []attachment {
+	all := slices.Collect(maps.Keys(f.loans))
+	for at := range f.held {
+		if f.loans[at] == nil {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all, func(a, b attachment) int {
+		return strings.Compare(a.network+"/"+a.ifName, b.network+"/"+b.ifName)
+	})
+	return all
+}
+
+// homeOf is the node that has the addresses, as far as is known.
+func (f *facts) homeOf(at attachment) string {
+	if b := f.loans[at]; b != nil {
+		return b.Status.Home
+	}
+	if r := f.home(at); r != nil {
+		return r.Status.Node
+	}
+	return ""
+}
+
+// home is what shows the addresses that the owner had last, of those that belong to the ranges of their node.
+func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
+	nodes := slices.Collect(maps.Values(f.nodes))
+	for i := range f.held[at] {
+		r := &f.held[at][i]
+		if owner := ownerOf(r.Status.IPs, nodes); owner == "" || owner == r.Status.Node {
+			return r
+		}
+	}
+	return nil
 }
 
 func attachmentOf(b *limpetv1alpha1.BorrowedAddress) attachment {

@@ -1,0 +1,129 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fit"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// planned is a decision, and whom a pod waits for.
+type planned struct {
+	loan.Placing
+	waitsFor string
+}
+
+// plan decides by the caches. What follows from a death is decided again by live reads.
+func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, error) {
+	nodes, err := cluster.Nodes(ctx, l.Client)
+	if err != nil {
+		return planned{}, err
+	}
+	in, deaths := l.input(ctx, f, at, nodes)
+	p := loan.PlanPlace(in)
+	if p.Verb != loan.Nothing && (*deaths || in.Owner == "") {
+		if nodes, err = l.live(ctx, f, at); err != nil {
+			return planned{}, err
+		}
+		in, _ = l.input(ctx, f, at, nodes)
+		p = loan.PlanPlace(in)
+	}
+	out := planned{Placing: p}
+	if in.Loan != nil {
+		out.waitsFor = in.Loan.Home
+		if in.Loan.Phase != loan.Asked && in.Loan.Borrower != "" {
+			out.waitsFor = in.Loan.Borrower
+		}
+	}
+	return out, nil
+}
+
+// live reads a loan, and after it all nodes, from the API server.
+func (l *Lender) live(ctx context.Context, f *facts, at attachment) ([]*corev1.Node, error) {
+	if b := f.loans[at]; b != nil {
+		live := &limpetv1alpha1.BorrowedAddress{}
+		err := l.Live.Get(ctx, client.ObjectKeyFromObject(b), live)
+		switch {
+		case apierrors.IsNotFound(err):
+			live = nil
+		case err != nil:
+			return nil, fmt.Errorf("get BorrowedAddress %s: %w", b.Name, err)
+		}
+		f.loans[at] = live
+	}
+	return cluster.Nodes(ctx, l.Live)
+}
+
+// input makes what loan.PlanPlace decides from, and tells whether a death counted.
+func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*corev1.Node) (loan.PlaceInput, *bool) {
+	byName, deaths := map[string]*corev1.Node{}, new(bool)
+	for _, n := range nodes {
+		byName[n.Name] = n
+	}
+	in := loan.PlaceInput{
+		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over, Epoch: l.Clock.Now().UnixNano(),
+		Takes: func(node string) bool { return f.pod != nil && l.takes(ctx, byName[node], f.pod) },
+		Dead: func(node string) bool {
+			dead := node != loan.Unknown && (byName[node] == nil || outOfService(byName[node]))
+			*deaths = *deaths || dead
+			return dead
+		},
+		Owner: ownerOf(f.ips(at), nodes),
+	}
+	if in.Owner == "" && byName[in.Home] != nil { // a range that is not in the Node
+		in.Owner = in.Home
+	}
+	if f.pod != nil {
+		in.Waits, in.Bound = waits(f.pod), f.pod.Spec.NodeName
+		in.Shown = in.Bound != "" && shows(f.pod, f.ips(at))
+	}
+	return in, deaths
+}
+
+// ips are the addresses of an interface of the owner.
+func (f *facts) ips(at attachment) string {
+	if b := f.loans[at]; b != nil {
+		return b.Spec.IPs
+	}
+	if r := f.home(at); r != nil {
+		return r.Status.IPs
+	}
+	return ""
+}
+
+// outOfService reports whether a person said that a node is dead.
+func outOfService(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+}
+
+// takes reports whether a node can take a pod now.
+func (l *Lender) takes(ctx context.Context, n *corev1.Node, pod *corev1.Pod) bool {
+	if n == nil || n.DeletionTimestamp != nil || !fit.Ready(n) || !fit.Admits(pod, n) {
+		return false
+	}
+	if reason, _ := fit.Obstacle(n, pod); reason != "" {
+		return false
+	}
+	others, err := cluster.PodsOn(ctx, l.Client, n.Name)
+	if err != nil {
+		return false
+	}
+	others = slices.DeleteFunc(slices.Clone(others), func(p corev1.Pod) bool { return p.UID == pod.UID })
+	return fit.Shortage(n, pod, others) == ""
+}
+
+func loanOf(b *limpetv1alpha1.BorrowedAddress) *loan.Loan {
+	if b == nil {
+		return nil
+	}
+	s := b.Status
+	return &loan.Loan{Home: s.Home, Borrower: s.Borrower, Phase: loan.Phase(s.Phase), Epoch: s.Epoch, GiveBack: s.GiveBack, Free: s.Free}
+}
