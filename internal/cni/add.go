@@ -140,7 +140,7 @@ func (ad *adding) gather() (in reservation.AddInput, err error) {
 	ad.beside.Taken = ad.taken(ad.beside.Taken)
 	in = reservation.AddInput{
 		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, WantsRetention: a.WantsRetention(), PredecessorWait: ad.conf.PredecessorWait,
-		Fits: ad.fits, Existing: ad.beside.Existing, Reserved: ad.beside.Kept,
+		Fits: ad.fits, Existing: ad.beside.Existing, Reserved: ad.beside.Kept, Home: ad.conf.Annotations[reservation.HomeAnnotation],
 	}
 	existing, found, err := ad.tx.Attachment(a.ID)
 	if found {
@@ -160,8 +160,8 @@ func (ad *adding) gather() (in reservation.AddInput, err error) {
 }
 
 // fits says why addresses that the owner had cannot be handed out again; nil when they can.
-func (ad *adding) fits(addrs []netip.Addr) error {
-	if err := ad.conf.Fits(ad.wanted, addrs); err != nil || ad.beside.Denies == nil {
+func (ad *adding) fits(addrs []netip.Addr, guest bool) error {
+	if err := ad.conf.Fits(ad.wanted, addrs, guest); err != nil || ad.beside.Denies == nil {
 		return err
 	}
 	return ad.beside.Denies(addrs)
@@ -190,7 +190,7 @@ func (ad *adding) apply(plan reservation.AddDecision) error {
 	if err := ad.endPredecessors(plan); err != nil {
 		return err
 	}
-	a.Addresses, a.Claimed, a.Dropped = slices.Clone(plan.Addresses), plan.Claimed, plan.Dropped
+	a.Addresses, a.Guest, a.Claimed, a.Dropped = slices.Clone(plan.Addresses), plan.Guest, plan.Claimed, plan.Dropped
 	ad.entry.Outcome, ad.entry.Reason, ad.entry.Addresses = outcomeClaimed, plan.Reason, a.Addresses
 	if plan.Verdict == reservation.Allocate {
 		if err := ad.allocate(); err != nil {
@@ -217,6 +217,9 @@ func (ad *adding) endPredecessors(plan reservation.AddDecision) error {
 		if err := ad.tx.DeleteAttachment(id); err != nil {
 			return err
 		}
+	}
+	if plan.DropReserved && plan.Guest != 0 {
+		return ad.tx.TakeReservation(ad.a.Owner)
 	}
 	if plan.DropReserved {
 		return ad.tx.DeleteReservation(ad.a.Owner)

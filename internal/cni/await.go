@@ -60,17 +60,21 @@ func (ad *adding) mark() {
 func (ad *adding) retry(plan *reservation.AddDecision, err error) error {
 	defer func() { ad.marker.cancel(); ad.ended.cancel() }()
 	begin := ad.Now()
+	what := "the end of the predecessor"
 	for tries := 1; tries < maxTries && errors.Is(err, reservation.ErrPredecessor) && plan.Wait != nil && ad.Await != nil; tries++ {
 		left := ad.conf.AddWait - ad.Now().Since(begin)
 		if left <= 0 {
 			break
+		}
+		if plan.Wait.NetNS == (reservation.NetNS{}) {
+			what = "limpet-agent"
 		}
 		ad.await(*plan.Wait, left)
 		if unwanted := ad.checkStillWanted(); unwanted != nil {
 			return errors.Join(err, unwanted)
 		}
 		if *plan, err = ad.try(); err == nil {
-			waited := fmt.Sprintf("waited %s for the end of the predecessor", ad.Now().Since(begin).Round(time.Millisecond))
+			waited := fmt.Sprintf("waited %s for %s", ad.Now().Since(begin).Round(time.Millisecond), what)
 			ad.entry.Reason = strings.TrimPrefix(ad.entry.Reason+"; "+waited, "; ")
 		}
 	}
@@ -93,8 +97,12 @@ func (ad *adding) await(on reservation.AddWait, left time.Duration) {
 	ad.Await(w)
 }
 
-// keeps reports whether the network namespace of a predecessor still keeps its successor waiting.
+// keeps reports whether the network namespace of a predecessor still keeps its successor waiting. The wait for the agent ends
+// with its marker.
 func (ad *adding) keeps(on reservation.AddWait) bool {
+	if on.NetNS == (reservation.NetNS{}) {
+		return true
+	}
 	if len(on.Addresses) == 0 {
 		return ad.Exists(on.NetNS, on.BootID)
 	}

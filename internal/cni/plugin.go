@@ -155,7 +155,10 @@ func describe(tx *persistence.Tx, c *netconf.Config) error {
 func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, addrs []netip.Addr) error {
 	result := &current.Result{CNIVersion: current.ImplementedSpecVersion, Routes: conf.Routes, DNS: dns}
 	for n, a := range addrs {
-		r, _ := conf.Sets[n].Contains(a)
+		r, err := conf.RangeFor(n, a)
+		if err != nil {
+			return err
+		}
 		result.IPs = append(result.IPs, &current.IPConfig{
 			Address: net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(r.Subnet.Bits(), a.BitLen())},
 			Gateway: r.Gateway.AsSlice(),

@@ -49,6 +49,9 @@ func TestPlanReclaim(t *testing.T) {
 	soon := kept("soon", "10.1.0.2", time.Minute, reservation.Preferred)
 	late := kept("late", "10.1.0.3", time.Hour, reservation.Preferred)
 	required := kept("required", "10.1.0.4", time.Second, reservation.Required)
+	follow := kept("follow", "10.1.0.3", time.Second, reservation.Follow)
+	lent, guest := follow, follow
+	lent.Lent, guest.Guest = 7, 8
 	gateway := kept("gateway", "10.1.0.1", time.Second, reservation.Preferred)
 	other := kept("other", "10.2.0.2", time.Second, reservation.Preferred)
 	unreadable := errors.New("unreadable")
@@ -89,6 +92,8 @@ func TestPlanReclaim(t *testing.T) {
 		},
 		"the one that ends soonest":        {reserved: []reservation.Reservation{late, soon}, want: "soon"},
 		"required goes last":               {reserved: []reservation.Reservation{required, late}, want: "late"},
+		"one that follows goes after it":   {reserved: []reservation.Reservation{follow, required}, want: "required"},
+		"one on loan never goes":           {reserved: []reservation.Reservation{lent, guest}},
 		"required goes when alone":         {reserved: []reservation.Reservation{required}, want: "required"},
 		"the network refuses":              {reserved: []reservation.Reservation{soon}, refuse: true},
 		"the gateway is of no use":         {reserved: []reservation.Reservation{gateway, late}, want: "late"},

@@ -143,7 +143,7 @@ func (f LoanFacts) write(tx *persistence.Tx, owner reservation.Owner, step loan.
 		}
 	}
 	if f.reserved != nil {
-		if err := tx.TakeReservation(*f.reserved); err != nil {
+		if err := tx.TakeReservation(owner); err != nil {
 			return err
 		}
 	}

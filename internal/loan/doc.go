@@ -6,7 +6,8 @@
 //   - the Loan, an object of the API server, which changes by compare-and-set;
 //   - the Record of each node in its state file, which the plugin reads, and which survives everything.
 //
-// PlanNode is what the agent of a node does next, PlanPlace what the controller does next, and PlanAdd what an ADD does.
+// PlanNode is what the agent of a node does next, PlanPlace what the controller does next, and PlanFollowing of
+// pkg/reservation what an ADD does.
 // Each decision is one step, and a crash may come between any two. These invariants hold at each moment:
 //
 //   - Home hands out the address to no pod while its Record says that it is lent.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // A scene is one owner, its pod, the nodes and the controller. Its methods are the events that can happen in it. It can be
@@ -202,7 +203,7 @@ func (w *scene) add(m mistake, n int) {
 		return // the predecessor still has its network namespace
 	}
 	own := node.owns && node.reserved || node.record.Guest != 0
-	if m.add(loan.AddInput{Record: node.record, Own: own, Elsewhere: true}) == loan.Claim {
+	if m.add(reservation.Following{Lent: node.record.Lent != 0, Own: own, Confirmed: node.record.Confirmed, Elsewhere: true}) == reservation.Claim {
 		node.attached, node.reserved = node.local, false
 		if node.owns {
 			w.home = int8(n)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 var (
@@ -92,12 +93,12 @@ func (m mistake) place(in loan.PlaceInput) loan.Placing {
 	return loan.PlanPlace(in)
 }
 
-// add is PlanAdd with the mistake.
-func (m mistake) add(in loan.AddInput) loan.AddVerdict {
+// add is what an ADD does, with the mistake.
+func (m mistake) add(in reservation.Following) reservation.AddVerdict {
 	if m == freeLent {
-		in.Record.Lent, in.Own = 0, true
+		in.Lent, in.Own = false, true
 	}
-	return loan.PlanAdd(in)
+	return reservation.PlanFollowing(in)
 }
 
 // all are the events, and the ways to schedule the pod.

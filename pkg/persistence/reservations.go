@@ -31,7 +31,7 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 		err = was.Freeable()
 	}
 	if err == nil && found {
-		err = t.TakeReservation(was)
+		err = t.take(was)
 	}
 	if err != nil {
 		return err
@@ -60,11 +60,20 @@ func (t *Tx) DeleteReservation(o reservation.Owner) error {
 	if err != nil || !found {
 		return err
 	}
-	return t.TakeReservation(r)
+	return t.take(r)
 }
 
-// TakeReservation deletes a stored reservation, which may be on loan: its owner claims it, or the loan has ended.
-func (t *Tx) TakeReservation(r reservation.Reservation) error {
+// TakeReservation deletes a reservation that may be on loan: its owner claims it, or the loan has ended.
+func (t *Tx) TakeReservation(o reservation.Owner) error {
+	r, found, err := t.Reservation(o)
+	if err != nil || !found {
+		return err
+	}
+	return t.take(r)
+}
+
+// take deletes a stored reservation.
+func (t *Tx) take(r reservation.Reservation) error {
 	o := r.Owner
 	if err := t.release(o.Network, r.Addresses); err != nil {
 		return err

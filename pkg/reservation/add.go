@@ -23,8 +23,11 @@ type AddInput struct {
 	Reserved *Reservation
 	// ReservedInUse is true while the network namespace of the life that ended exists and has an address of Reserved.
 	ReservedInUse bool
-	// Fits returns nil when the configured ranges can hand out addresses, and otherwise says why not.
-	Fits func([]netip.Addr) error
+	// Fits returns nil when the configured ranges can hand out addresses, or can tell a guest its masks and gateways, and
+	// otherwise says why not.
+	Fits func(addrs []netip.Addr, guest bool) error
+	// Home is the node that has the address of a pod that follows, as its annotation says; "" for none.
+	Home string
 	// PredecessorWait bounds how long a successor waits for the end of its predecessor.
 	PredecessorWait time.Duration
 }
@@ -56,8 +59,9 @@ type AddDecision struct {
 	Verdict AddVerdict
 	// Err says why the ADD is refused.
 	Err error
-	// Addresses are the addresses to take when Verdict is Claim.
+	// Addresses are the addresses to take when Verdict is Claim, and Guest is Attachment.Guest.
 	Addresses []netip.Addr
+	Guest     int64
 	// Claimed is the claimed reservation, which a rollback puts back; nil when there is none.
 	Claimed *Reservation
 	// Dropped is a reservation that ends before its deadline without being claimed; a rollback puts it back.
@@ -76,11 +80,11 @@ type AddDecision struct {
 	Reason string
 }
 
-// AddWait is an earlier life of an owner whose network namespace keeps a successor waiting.
+// AddWait is an earlier life of an owner whose network namespace keeps a successor waiting, or what Owner.LoanID names.
 type AddWait struct {
 	// ID names the attachment of the life.
 	ID AttachmentID
-	// NetNS and BootID are those of the namespace.
+	// NetNS and BootID are those of the namespace. Without a namespace only the agent ends the wait.
 	NetNS  NetNS
 	BootID string
 	// Addresses are set when the attachment has ended: the wait is over as soon as the namespace has none of them.
@@ -96,6 +100,9 @@ func PlanAdd(in AddInput) AddDecision {
 		first := in.Existing.Addresses[:min(1, len(in.Existing.Addresses))] // the text of host-local, which names the first address only
 		return AddDecision{Err: fmt.Errorf("failed to allocate for range 0: %s has been allocated to %s, %w", join(first), in.Existing.ID.ContainerID, ErrDuplicate)}
 	}
+	if why := whyWaits(in); why != "" {
+		return AddDecision{Err: waitError(why), Wait: &AddWait{ID: in.Owner.LoanID()}}
+	}
 	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
 	if living := newestLife(in); living != nil {
 		return allocateBesideLiving(in, d, living)
@@ -109,7 +116,7 @@ func PlanAdd(in AddInput) AddDecision {
 // reservedIsNewest reports whether the owner would come back to the addresses of its reservation.
 func reservedIsNewest(in AddInput) bool {
 	dead := newest(in.Earlier, false)
-	return in.Reserved != nil && !in.Reserved.Deadline.Passed(in.Now) && (dead == nil || in.Reserved.Seq > dead.Seq)
+	return in.Reserved != nil && !in.Reserved.Deadline.Passed(in.Now) && (dead == nil || in.Reserved.Seq > dead.Seq || in.Reserved.OnLoan())
 }
 
 // newestLife returns the living predecessor if no later life of the owner has ended: the owner would come back to the
@@ -134,7 +141,7 @@ func allocateBesideLiving(in AddInput, d AddDecision, living *Predecessor) AddDe
 	switch {
 	case !in.WantsRetention && !living.WantsRetention():
 		d.Reason = living.Holder() + " of the same name still has its network namespace, and neither asks for a reservation: took a free address"
-	case waited && in.Mode != Required:
+	case waited && !in.Mode.Keeps():
 		d.Reason = fmt.Sprintf("%s of the same name still had its network namespace after %s: took a free address", living.Holder(), in.PredecessorWait)
 	default:
 		d = AddDecision{Err: fmt.Errorf("%s of the same name still has its network namespace %s and holds %s: %w",
@@ -145,16 +152,16 @@ func allocateBesideLiving(in AddInput, d AddDecision, living *Predecessor) AddDe
 		d.Wait = &AddWait{ID: living.ID, NetNS: living.NetNS, BootID: living.Since.BootID, AtMost: in.waitLeft(refused, living.RefusedSince)}
 		return d
 	}
-	if d.DropReserved = in.Reserved != nil; d.DropReserved && !in.Reserved.Deadline.Passed(in.Now) {
+	if d.DropReserved = in.Reserved != nil && !in.Reserved.OnLoan(); d.DropReserved && !in.Reserved.Deadline.Passed(in.Now) {
 		d.Dropped = in.Reserved
 	}
 	return d
 }
 
-// waitLeft returns how much of PredecessorWait is left. For a pod of mode Required no time changes the decision.
+// waitLeft returns how much of PredecessorWait is left. For a pod of mode Required or Follow no time changes the decision.
 func (in AddInput) waitLeft(refused bool, since *Moment) time.Duration {
 	switch {
-	case in.Mode == Required:
+	case in.Mode.Keeps():
 		return 0
 	case refused:
 		return in.PredecessorWait - in.Now.Since(*since)
@@ -168,7 +175,7 @@ func (in AddInput) waitLeft(refused bool, since *Moment) time.Duration {
 func allocateBesideReserved(in AddInput, d AddDecision) AddDecision {
 	r := in.Reserved
 	refused := r.RefusedSince != nil && r.RefusedUID == in.UID
-	if in.Mode == Required || !refused || in.Now.Since(*r.RefusedSince) < in.PredecessorWait {
+	if in.Mode.Keeps() || r.OnLoan() || !refused || in.Now.Since(*r.RefusedSince) < in.PredecessorWait {
 		id := AttachmentID{Network: r.Owner.Network, ContainerID: r.ContainerID, IfName: r.Owner.IfName}
 		wait := &AddWait{ID: id, NetNS: r.NetNS, BootID: r.BootID, Addresses: r.Addresses, AtMost: in.waitLeft(refused, r.RefusedSince)}
 		return AddDecision{RefusedByReserved: !refused, Wait: wait, Err: fmt.Errorf("container %s of the same name ended, and its network namespace %s still has an address of %s: %w",
@@ -204,10 +211,10 @@ func claim(in AddInput, d AddDecision) AddDecision {
 	if back != nil && back.Deadline.For == 0 {
 		back = nil
 	}
-	if err := in.Fits(own.Addresses); err != nil {
+	if err := in.Fits(own.Addresses, own.Guest != 0); err != nil {
 		return outOfRange(in, d, own, back, err)
 	}
-	d.Verdict, d.Addresses, d.Claimed, d.Reason = Claim, own.Addresses, back, "same owner came back"
+	d.Verdict, d.Addresses, d.Guest, d.Claimed, d.Reason = Claim, own.Addresses, own.Guest, back, "same owner came back"
 	return d
 }
 
@@ -219,7 +226,7 @@ func withoutNetNS(r Reservation) *Reservation {
 
 // outOfRange handles addresses that the configured ranges do not have any more.
 func outOfRange(in AddInput, d AddDecision, own, back *Reservation, why error) AddDecision {
-	if in.Mode == Required {
+	if in.Mode.Keeps() || own.Guest != 0 {
 		return AddDecision{Err: fmt.Errorf("%s of %s cannot be handed out: %w: %w", join(own.Addresses), in.Owner, why, ErrRequired)}
 	}
 	if back != nil {

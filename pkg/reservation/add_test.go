@@ -145,16 +145,16 @@ func TestPlanAdd(t *testing.T) {
 		"and a claimed reservation out of range": {
 			in: reservation.AddInput{
 				Earlier: failed(func(a *reservation.Attachment) { a.Claimed = reserved(1, 9*time.Minute) }),
-				Fits:    func([]netip.Addr) error { return outOfRange },
+				Fits:    func([]netip.Addr, bool) error { return outOfRange },
 			},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, Dropped: reserved(1, 9*time.Minute), Ended: []reservation.AttachmentID{dead.ID}},
 		},
 		"addresses that the ranges lost are dropped": {
-			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outOfRange }},
+			in:   reservation.AddInput{Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr, bool) error { return outOfRange }},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
 		"addresses of a predecessor that ended unseen are dropped as well": {
-			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr) error { return outOfRange }},
+			in:   reservation.AddInput{Earlier: []reservation.Predecessor{dead}, Fits: func([]netip.Addr, bool) error { return outOfRange }},
 			want: reservation.AddDecision{Verdict: reservation.Allocate, Ended: []reservation.AttachmentID{dead.ID}, Dropped: tookOver},
 		},
 		"a reservation older than a living predecessor is dropped": {
@@ -162,14 +162,14 @@ func TestPlanAdd(t *testing.T) {
 			want: reservation.AddDecision{Verdict: reservation.Allocate, DropReserved: true, Dropped: reserved(1, time.Minute)},
 		},
 		"addresses that the ranges lost fail a pod with mode required": {
-			in:      reservation.AddInput{Mode: reservation.Required, Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr) error { return outOfRange }},
+			in:      reservation.AddInput{Mode: reservation.Required, Reserved: reserved(1, time.Minute), Fits: func([]netip.Addr, bool) error { return outOfRange }},
 			wantErr: reservation.ErrRequired,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.in.Now, tc.in.ID, tc.in.Owner, tc.in.PredecessorWait = now, idOf("new"), owner, time.Minute
 			if tc.in.Fits == nil {
-				tc.in.Fits = func([]netip.Addr) error { return nil }
+				tc.in.Fits = func([]netip.Addr, bool) error { return nil }
 			}
 			got := reservation.PlanAdd(tc.in)
 			if !errors.Is(got.Err, tc.wantErr) {
@@ -199,7 +199,7 @@ func TestPlanAddWaitsOnlyWhereSomethingIsAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := reservation.PlanAdd(reservation.AddInput{
 				WantsRetention: tc.asks, Earlier: []reservation.Predecessor{{Attachment: tc.predecessor, Alive: true}}, PredecessorWait: time.Minute,
-				Fits: func([]netip.Addr) error { return nil },
+				Fits: func([]netip.Addr, bool) error { return nil },
 			})
 			if d.Verdict != tc.want || (d.Err == nil) != (tc.want == reservation.Allocate) || (d.Err == nil && d.Reason == "") {
 				t.Errorf("verdict %v (%v, %q), want %v", d.Verdict, d.Err, d.Reason, tc.want)
@@ -235,7 +235,7 @@ func TestPlanAddSaysWhatToAwait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.in.Now, tc.in.ID, tc.in.Owner, tc.in.UID, tc.in.PredecessorWait, tc.in.WantsRetention = now, idOf("new"), owner, "uid", time.Minute, true
-			tc.in.Fits = func([]netip.Addr) error { return nil }
+			tc.in.Fits = func([]netip.Addr, bool) error { return nil }
 			if diff := cmp.Diff(tc.want, reservation.PlanAdd(tc.in).Wait, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

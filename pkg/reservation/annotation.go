@@ -44,11 +44,13 @@ func ParseMode(value string) (mode Mode, warning string) {
 	switch value {
 	case Required.String():
 		return Required, ""
+	case Follow.String():
+		return Follow, ""
 	case Preferred.String():
 		return Preferred, ""
 	}
-	return Preferred, fmt.Sprintf("annotation %s: %q is neither %q nor %q; %q is used",
-		ModeAnnotation, shorten(value), Required, Preferred, Preferred)
+	return Preferred, fmt.Sprintf("annotation %s: %q is neither %q nor %q nor %q; %q is used",
+		ModeAnnotation, shorten(value), Required, Follow, Preferred, Preferred)
 }
 
 // ShortRequest returns annotations with short values for RetainAnnotation, KeepAnnotation and ModeAnnotation, from which

@@ -28,7 +28,9 @@ func TestParseRetentionRequest(t *testing.T) {
 		"a Go duration":                {retain: "10m", want: reservation.RetentionRequest{Retain: 10 * time.Minute}},
 		"a fraction":                   {retain: "1.5", warns: []string{"neither a duration nor a number of minutes"}},
 		"required":                     {retain: "5", mode: "required", want: reservation.RetentionRequest{Retain: 5 * time.Minute, Mode: reservation.Required}},
-		"an unknown mode is preferred": {retain: "5", mode: "Required", want: reservation.RetentionRequest{Retain: 5 * time.Minute}, warns: []string{`neither "required" nor "preferred"`}},
+		"follow":                       {retain: "5", mode: "follow", want: reservation.RetentionRequest{Retain: reservation.Forever, Mode: reservation.Follow}},
+		"follow without minutes":       {retain: "x", mode: "follow", want: reservation.RetentionRequest{Retain: reservation.Forever, Mode: reservation.Follow}, warns: []string{reservation.RetainAnnotation}},
+		"an unknown mode is preferred": {retain: "5", mode: "Required", want: reservation.RetentionRequest{Retain: 5 * time.Minute}, warns: []string{`neither "required" nor "follow" nor "preferred"`}},
 		"both wrong":                   {retain: "x", mode: "y", warns: []string{reservation.RetainAnnotation, reservation.ModeAnnotation}},
 	} {
 		t.Run(name, func(t *testing.T) {

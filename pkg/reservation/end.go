@@ -99,20 +99,21 @@ func planRetention(in EndInput) EndDecision {
 		return EndDecision{Reserve: a.Dropped, Reason: "the failed ADD is undone"}
 	case in.Rollback && a.Guest == 0:
 		return EndDecision{Reason: "the failed ADD is undone"}
-	case a.Guest != 0:
-		a.Mode = Follow // whatever the pod asks for by now: the agent gives the addresses back
-	case a.Retain <= 0 && a.Mode != Follow:
+	case a.Retain <= 0 && !a.follows():
 		return EndDecision{Reason: "no reservation asked for"}
-	}
-	if a.Mode == Follow {
-		a.Retain = Forever
-		return reserve(a, Deadline{From: in.Now, For: a.Retain}, "reserved until the owner comes back")
 	}
 	return reserve(a, Deadline{From: in.Now, For: a.Retain}, fmt.Sprintf("reserved for %s", a.Retain))
 }
 
+// follows reports whether only a positive answer ends the hold on the addresses. Those of a guest the agent gives back, whatever
+// the pod asks for by now.
+func (a Attachment) follows() bool { return a.Mode == Follow || a.Guest != 0 }
+
 // reserve returns the decision to reserve the addresses of an attachment.
 func reserve(a Attachment, d Deadline, reason string) EndDecision {
+	if a.follows() {
+		a.Mode, a.Retain, d.For, reason = Follow, Forever, Forever, "reserved without an end"
+	}
 	return EndDecision{Reason: reason, Reserve: &Reservation{
 		Guest: a.Guest,
 		Owner: a.Owner, UID: a.UID, ContainerID: a.ID.ContainerID, Addresses: a.Addresses,

@@ -68,7 +68,7 @@ func TestPlanAddWaitsForANamespaceThatStillHasTheAddresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.in.Now, tc.in.PredecessorWait = now, time.Minute
-			tc.in.Fits = func([]netip.Addr) error { return nil }
+			tc.in.Fits = func([]netip.Addr, bool) error { return nil }
 			if tc.in.Reserved != nil && tc.want.Claimed != nil {
 				tc.want.Claimed.ContainerID = tc.in.Reserved.ContainerID
 			}

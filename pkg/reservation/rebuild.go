@@ -46,6 +46,7 @@ type RebuildDecision struct {
 func PlanRebuild(in RebuildInput) RebuildDecision {
 	r := rebuild{in: in, holder: map[netIP]string{}, known: map[AttachmentID]bool{}, newest: map[Owner]uint64{}, kept: map[Owner]bool{}}
 	seen := r.number()
+	r.reserve(lent(in.Read.Reservations))                  // another node may have a pod with the address
 	r.attach(seen, true)                                   // other sources know it, and it lives
 	r.attach(r.current(in.Read.Attachments), true)         // the state had it, and it lives
 	r.attach(r.current(in.Unreferenced.Attachments), true) // the state had it at some time, and it lives
@@ -58,6 +59,11 @@ func PlanRebuild(in RebuildInput) RebuildDecision {
 	r.attach(in.Read.Attachments, false) // the DEL is still to come
 	r.attach(seen, false)
 	return r.RebuildDecision
+}
+
+// lent returns the reservations whose addresses the node has lent.
+func lent(all []Reservation) []Reservation {
+	return slices.DeleteFunc(slices.Clone(all), func(s Reservation) bool { return s.Lent == 0 })
 }
 
 // netNSPrefix begins the container IDs of placeholders. No runtime makes such an ID.
@@ -223,14 +229,17 @@ func (r *rebuild) addPlaceholders() {
 }
 
 // reserve adds the newest reservation of each owner, unless a newer life of the owner is attached, which has claimed or
-// dropped the reservation.
+// dropped the reservation. Where records may be missing, the agent has to say again where an address is that follows.
 func (r *rebuild) reserve(all []Reservation) {
 	for _, s := range newestOf(all) {
-		if s.Seq < r.newest[s.Owner] || r.kept[s.Owner] {
+		if s.Seq < r.newest[s.Owner] && !s.OnLoan() || r.kept[s.Owner] {
 			continue
 		}
 		if r.take(s.Owner.Network, s.Addresses, "the reservation of "+s.Owner.String()) {
 			r.kept[s.Owner] = true
+			if s.Mode == Follow && !r.in.Complete {
+				s.BootID = ""
+			}
 			r.Reservations = append(r.Reservations, s)
 		}
 	}

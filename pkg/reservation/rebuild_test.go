@@ -13,6 +13,26 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
+func lent(r reservation.Reservation) reservation.Reservation {
+	r.Mode, r.Lent = reservation.Follow, 7
+	return r
+}
+
+// TestRebuiltLoansAreUnconfirmed rebuilds a state with a reservation that follows: the ADD that claims it may have been lost.
+func TestRebuiltLoansAreUnconfirmed(t *testing.T) {
+	for _, complete := range []bool{true, false} {
+		guest := kept(2, 2)
+		guest.Mode, guest.Guest, guest.BootID = reservation.Follow, 8, "b"
+		d := reservation.PlanRebuild(reservation.RebuildInput{
+			Now: now, Read: reservation.Records{Reservations: []reservation.Reservation{guest}}, Complete: complete,
+			Alive: func(reservation.Attachment) bool { return false },
+		})
+		if len(d.Reservations) != 1 || d.Reservations[0].Guest != 8 || (d.Reservations[0].BootID == "b") != complete {
+			t.Errorf("complete %t: %+v", complete, d.Reservations)
+		}
+	}
+}
+
 // TestPlanRebuild says which source wins when the sources disagree. Records are written "name address"; a number
 // behind the address is the Seq.
 func TestPlanRebuild(t *testing.T) {
@@ -36,6 +56,18 @@ func TestPlanRebuild(t *testing.T) {
 		"a live container wins over an outdated reservation": {
 			seen: of(at("c9", "x", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, complete: true, alive: "c9",
 			want: "c9=2",
+		},
+		"what is lent wins over a live container": {
+			seen: of(at("c9", "x", 2, 0)), readReserved: []reservation.Reservation{lent(kept(2, 2))}, complete: true, alive: "c9",
+			want: "reserved b=2",
+		},
+		"and stays beside a newer life of its owner": {
+			read: of(at("c1", "b", 4, 9)), readReserved: []reservation.Reservation{lent(kept(2, 2))}, complete: true, alive: "c1",
+			want: "c1=4 reserved b=2",
+		},
+		"also what was lent at some time": {
+			unreferencedReserved: []reservation.Reservation{lent(kept(2, 2))},
+			want:                 "reserved b=2",
 		},
 		"a reservation wins over a container that is gone": {
 			seen: of(at("c1", "a", 2, 0)), readReserved: []reservation.Reservation{kept(2, 2)}, complete: true,

@@ -308,7 +308,7 @@ const (
 	// to the node. The value is as that of RetainAnnotation. The nearest one counts, after RetainAnnotation.
 	KeepAnnotation = "limpet.dev/keep"
 	// ModeAnnotation on a pod says what an ADD does when the pod cannot have its own addresses: "required" fails,
-	// "preferred" (the default) takes others.
+	// "preferred" (the default) takes others. With "follow" the pod keeps them without an end, and on other nodes too.
 	ModeAnnotation = "limpet.dev/retention"
 	// HomeAnnotation on a pod that follows is the node that has its address, as the controller wrote it when the pod might be
 	// scheduled: an ADD takes no free address then.
@@ -342,7 +342,9 @@ func ParseRetentionRequest(annotations map[string]string, limit time.Duration) (
 	}
 	if v, ok := annotations[ModeAnnotation]; ok {
 		mode, warning := ParseMode(v)
-		request.Mode = mode
+		if request.Mode = mode; mode == Follow {
+			request.Retain = Forever
+		}
 		if warning != "" {
 			warnings = append(warnings, warning)
 		}

@@ -26,6 +26,12 @@ func waiting(ns, pod string, waited time.Duration, change ...func(*reservation.R
 
 func required(r *reservation.Reservation) { r.Mode = reservation.Required }
 
+func follows(r *reservation.Reservation) {
+	r.Mode, r.Deadline.For = reservation.Follow, reservation.Forever
+}
+
+func onLoan(r *reservation.Reservation) { follows(r); r.Lent = 7 }
+
 func lasting(d time.Duration) func(*reservation.Reservation) {
 	return func(r *reservation.Reservation) { r.Deadline.For = d }
 }
@@ -73,6 +79,15 @@ func TestPlanShare(t *testing.T) {
 		},
 		"reservations with mode required go last": {
 			pods: 2, reserved: all{waiting("a", "0", 9*minute, required), waiting("a", "1", minute)}, displaced: "a/1",
+		},
+		"those that follow go after them": {
+			pods: 2, new: waiting("a", "new", 0, follows), reserved: all{waiting("a", "0", 9*minute, follows), waiting("a", "1", minute, required)}, displaced: "a/1",
+		},
+		"one on loan does not go": {
+			pods: 2, new: waiting("a", "new", 0, follows), reserved: all{waiting("a", "0", 9*minute, onLoan), waiting("a", "1", minute, follows)}, displaced: "a/1",
+		},
+		"none goes where all are on loan": {
+			pods: 2, reserved: all{waiting("b", "0", 9*minute, onLoan), waiting("b", "1", minute, onLoan)}, refused: true,
 		},
 		"mode preferred displaces no reservation with mode required": {
 			pods: 2, reserved: all{waiting("a", "0", 9*minute, required), waiting("a", "1", minute, required)}, refused: true,

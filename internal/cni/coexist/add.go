@@ -27,6 +27,7 @@ func (s *source) Add(a reservation.Attachment) (outside.Add, error) {
 	}
 	if kept != nil {
 		add.Kept = s.legacyReservation(a.Owner, *kept)
+		add.Kept.BootID = s.verb.Now.BootID // the fork lends nothing
 	}
 	if add.Existing, err = s.existing(a, kept); err != nil {
 		return add, err

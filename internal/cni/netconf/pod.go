@@ -232,8 +232,16 @@ func (c *Config) assign(left []netip.Addr) ([]netip.Addr, error) {
 }
 
 // Fits says why addresses that an owner had cannot be handed out again: the ranges have
-// changed, or other addresses are asked for by number.
-func (c *Config) Fits(wanted, addrs []netip.Addr) error {
+// changed, or other addresses are asked for by number. Of a guest only the families are of this node.
+func (c *Config) Fits(wanted, addrs []netip.Addr, guest bool) error {
+	if guest {
+		for n, a := range addrs {
+			if _, err := c.RangeFor(n, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	if err := ipam.Fit(c.Sets, addrs); err != nil {
 		return err
 	}
@@ -243,4 +251,20 @@ func (c *Config) Fits(wanted, addrs []netip.Addr) error {
 		}
 	}
 	return nil
+}
+
+// RangeFor returns the range with the mask and the gateway of an address, which is of the set with that number. For one of
+// another node it is the first range of the family.
+func (c *Config) RangeFor(set int, a netip.Addr) (ipam.Range, error) {
+	if set < len(c.Sets) {
+		if r, ok := c.Sets[set].Contains(a); ok {
+			return r, nil
+		}
+	}
+	for _, s := range c.Sets {
+		if s[0].Start.BitLen() == a.BitLen() {
+			return s[0], nil
+		}
+	}
+	return ipam.Range{}, fmt.Errorf("%s is of another node, and no range of this network has its family", a)
 }

@@ -1,0 +1,173 @@
+package cni_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/limpet-io/limpet/internal/cni"
+	"github.com/limpet-io/limpet/internal/lifecycle"
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// elsewhere are addresses of another node.
+var elsewhere = []netip.Addr{netip.MustParseAddr("10.9.0.2"), netip.MustParseAddr("fd00:9::2")}
+
+func follower(home string) sandbox {
+	s := lostSandbox("web", false)
+	s.annotations = map[string]string{reservation.ModeAnnotation: reservation.Follow.String()}
+	if home != "" {
+		s.annotations[reservation.HomeAnnotation] = home
+	}
+	return s
+}
+
+// write writes a record as the agent does, and ends the waits for it.
+func (w *testNode) write(addrs []netip.Addr, step loan.Step) error {
+	owner := follower("").owner()
+	step.Verb, step.Record.Confirmed = loan.Write, true
+	err := persistence.New(persistence.Options{Dir: w.dir}).Update(w.t.Context(), func(tx *persistence.Tx) error {
+		return lifecycle.WriteLoan(tx, owner, addrs, step, w.now)
+	})
+	id := owner.LoanID()
+	_ = os.Remove(filepath.Join(w.dir, persistence.PendingDir, "."+strings.Join([]string{id.Network, id.ContainerID, id.IfName}, ":"))) // where an ADD waits
+	return err
+}
+
+// TestAPodThatFollows plays lives of a pod on one node, and what its agent writes. The pod has the addresses of this node at the
+// beginning.
+func TestAPodThatFollows(t *testing.T) {
+	lend := func(w *testNode, addrs []netip.Addr) error {
+		return w.write(addrs, loan.Step{Record: loan.Record{Lent: 7}, Unattached: true})
+	}
+	takeBack := func(w *testNode, addrs []netip.Addr) error { return w.write(addrs, loan.Step{Reserve: true}) }
+	confirm := func(w *testNode, addrs []netip.Addr) error { return w.write(addrs, loan.Step{}) }
+	borrow := func(w *testNode, _ []netip.Addr) error {
+		return w.write(elsewhere, loan.Step{Record: loan.Record{Guest: 8}})
+	}
+	giveBack := func(w *testNode, _ []netip.Addr) error { return w.write(elsewhere, loan.Step{Unattached: true}) }
+	end := func(w *testNode, _ []netip.Addr) error {
+		s := follower("")
+		err := w.del(s)
+		delete(w.netns, s.netns())
+		return err
+	}
+	gc := func(w *testNode, _ []netip.Addr) error {
+		delete(w.netns, follower("").netns())
+		return w.run(w.plugin.Funcs().GC, w.args(bystander, map[string]any{"cni.dev/valid-attachments": []any{}}))
+	}
+	fail := func(w *testNode, _ []netip.Addr) error {
+		s := next(follower("n2"))
+		w.start(s)
+		_, err := w.addUncached(s, nil)
+		err = errors.Join(err, w.del(s))
+		delete(w.netns, s.netns())
+		return err
+	}
+	year := func(w *testNode, _ []netip.Addr) error { w.pass(365 * 24 * time.Hour); return nil }
+	reboot := func(w *testNode, _ []netip.Addr) error { w.reboot(time.Minute); return nil }
+	type does = func(*testNode, []netip.Addr) error
+	for name, tc := range map[string]struct {
+		does   []does
+		home   string
+		during does   // while the ADD waits; nil when it must not
+		code   uint   // of the ADD
+		says   string // of the error
+		guest  bool
+	}{
+		"it comes back after a year":                     {does: []does{end, year}},
+		"its end is seen by GC":                          {does: []does{gc, year}},
+		"it comes back, and has been elsewhere":          {does: []does{end}, home: "n2"},
+		"its address is lent":                            {does: []does{end, lend}, during: year, code: types.ErrTryAgainLater, says: "is lent to another node"},
+		"its address is lent, also after a reboot":       {does: []does{end, lend, reboot}, during: year, code: types.ErrTryAgainLater, says: "is lent to another node"},
+		"its address comes home":                         {does: []does{end, lend, year, takeBack}, home: "n1"},
+		"its address comes home while it waits":          {does: []does{end, lend}, during: takeBack},
+		"it comes back after a reboot":                   {does: []does{reboot}, during: year, code: types.ErrTryAgainLater, says: "may be lent since this node started"},
+		"it ended before a reboot":                       {does: []does{end, reboot}, during: year, code: types.ErrTryAgainLater, says: "may be lent since this node started"},
+		"it ended after a reboot":                        {does: []does{reboot, end}, during: year, code: types.ErrTryAgainLater, says: "may be lent since this node started"},
+		"it comes back after a reboot, and is confirmed": {does: []does{reboot, confirm}},
+		"it is confirmed while it waits":                 {does: []does{end, reboot}, during: confirm},
+		"it is a guest":                                  {does: []does{end, lend, takeBack, borrow}, home: "n2", guest: true},
+		"it is a guest, and its ADD fails":               {does: []does{end, borrow, fail}, home: "n2", guest: true},
+		"it is a guest before a reboot":                  {does: []does{end, borrow, reboot}, during: year, code: types.ErrTryAgainLater, says: "may be lent"},
+		"it is borrowed while it waits":                  {does: []does{end, borrow, giveBack}, home: "n2", during: borrow, guest: true},
+		"it is given back":                               {does: []does{end, borrow, giveBack}, home: "n2", during: year, code: types.ErrTryAgainLater, says: "is of node n2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newTestNode(t), follower("")
+			w.start(s)
+			want := w.mustAdd(s)
+			for _, do := range tc.does {
+				if err := do(w, want); err != nil {
+					t.Fatal(err)
+				}
+			}
+			waited := false
+			w.plugin.Await = func(wait cni.Wait) {
+				waited = true
+				if tc.during == nil || wait.Over() {
+					t.Fatalf("waits for %+v", wait)
+				}
+				if err := tc.during(w, want); err != nil {
+					t.Error(err)
+				}
+			}
+			s = next(next(follower(tc.home)))
+			w.start(s)
+			got, err := w.add(s)
+			if codeOf(err) != tc.code || waited != (tc.during != nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Fatalf("%v, %v, waited %t; want code %d and %q", got, err, waited, tc.code, tc.says)
+			}
+			if tc.guest {
+				want = elsewhere
+			}
+			if err == nil && !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			if left, _ := filepath.Glob(filepath.Join(w.dir, ".pending", ".*")); len(left) > 0 {
+				t.Errorf("markers are left: %v", left)
+			}
+			w.judgeGuest(s, tc.guest)
+		})
+	}
+}
+
+// judgeGuest compares what a guest got with the ranges of this node, and ends it.
+func (w *testNode) judgeGuest(s sandbox, guest bool) {
+	w.t.Helper()
+	if !guest {
+		return
+	}
+	var result struct {
+		IPs []struct{ Address, Gateway string } `json:"ips"`
+	}
+	if err := json.Unmarshal(w.out.Bytes(), &result); err != nil || len(result.IPs) != 2 ||
+		result.IPs[0] != struct{ Address, Gateway string }{"10.9.0.2/29", "10.1.0.1"} ||
+		result.IPs[1] != struct{ Address, Gateway string }{"fd00:9::2/64", "fd00:1::1"} {
+		w.t.Errorf("result %s, %v", w.out.String(), err)
+	}
+	was := w.read()
+	if a := was.Attached[s.attachment()]; a.Guest != 8 || w.run(w.plugin.Funcs().Check, w.args(s, map[string]any{"prevResult": json.RawMessage(w.out.Bytes())})) != nil {
+		w.t.Errorf("attached %+v, and CHECK fails", a)
+	}
+	if err := w.del(s); err != nil {
+		w.t.Error(err)
+	}
+	now := w.read()
+	if r := now.Reserved[s.owner()]; r.Guest != 8 || r.Deadline.For != reservation.Forever || !slices.Equal(r.Addresses, elsewhere) || now.Counted != was.Counted {
+		w.t.Errorf("reserved %+v; counted %d and then %d", r, was.Counted, now.Counted)
+	}
+	if report, err := persistence.New(persistence.Options{Dir: w.dir}).Audit(w.t.Context(), nil); err != nil || len(report.Faults) > 0 {
+		w.t.Errorf("audit: %+v, %v", report.Faults, err)
+	}
+}

@@ -1,0 +1,64 @@
+package reservation
+
+import "fmt"
+
+// Following is what an ADD knows about the address of an owner that follows.
+type Following struct {
+	// Lent tells that this node has lent the address.
+	Lent bool
+	// Own tells that this node has an address for the owner: of an earlier life, reserved or as a guest. Confirmed tells that
+	// the agent has read the loan since the node started.
+	Own, Confirmed bool
+	// Elsewhere tells that the pod has an address on another node, as the controller wrote on the pod.
+	Elsewhere bool
+}
+
+// PlanFollowing decides which address an ADD takes; Refuse means that it waits for the agent. It asks the state alone: the agent
+// has written there what it has read.
+func PlanFollowing(f Following) AddVerdict {
+	switch {
+	case f.Lent:
+		return Refuse
+	case f.Own && f.Confirmed:
+		return Claim
+	case f.Own || f.Elsewhere:
+		return Refuse
+	}
+	return Allocate
+}
+
+// waitError is an ErrPredecessor with other words.
+type waitError string
+
+// Error returns the words.
+func (e waitError) Error() string { return string(e) }
+
+// Is makes the error an ErrPredecessor: trying again later helps.
+func (waitError) Is(target error) bool { return target == ErrPredecessor }
+
+// whyWaits says why the ADD of an owner that follows waits for the agent; "" where it does not wait, or the owner does not follow.
+func whyWaits(in AddInput) string {
+	f, own := Following{Elsewhere: in.Mode == Follow && in.Home != ""}, Reservation{}
+	if dead := newest(in.Earlier, false); reservedIsNewest(in) {
+		own = *in.Reserved
+		f.Own, f.Lent, f.Confirmed = true, own.Lent != 0, own.BootID == in.Now.BootID
+	} else if dead != nil {
+		own = *reserve(dead.Attachment, Deadline{}, "").Reserve
+		f.Own, f.Confirmed = true, own.BootID == in.Now.BootID
+	}
+	if newestLife(in) != nil { // and has the address: its end comes first
+		f.Own, f.Confirmed = true, true
+	}
+	if in.Mode != Follow && own.Mode != Follow || PlanFollowing(f) != Refuse {
+		return ""
+	}
+	const remedy = "see the log of limpet-agent on this node, and kubectl limpet pod %s -n %s"
+	what := fmt.Sprintf("the address of %s is of node %s, and limpet-agent has not borrowed it", in.Owner, in.Home)
+	switch {
+	case f.Lent:
+		what = fmt.Sprintf("%s of %s is lent to another node, and limpet-agent has not taken it back", join(own.Addresses), in.Owner)
+	case f.Own:
+		what = fmt.Sprintf("%s of %s may be lent since this node started, and limpet-agent has not said that it is not", join(own.Addresses), in.Owner)
+	}
+	return what + ": " + fmt.Sprintf(remedy, in.Owner.Pod, in.Owner.Namespace)
+}
