@@ -214,7 +214,7 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 	}
 	h, used := header{fold: left.into, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
 	err = guarded(temp, &bolt.Options{}, func(db *bolt.DB) error {
-		err := db.Update(func(tx *bolt.Tx) error { return write(tx, t.changes, h.generation) })
+		err := db.Update(func(tx *bolt.Tx) error { return write(tx, t.changes, h.generation, t.schema()) })
 		if err == nil {
 			used, err = usedBytes(db)
 		}

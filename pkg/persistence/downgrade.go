@@ -8,6 +8,8 @@ import (
 	"os"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Downgrade writes the state as versions without a journal read it, alone on the node. The next Update of this version takes
@@ -39,7 +41,7 @@ func (s *Store) Downgrade(ctx context.Context) error {
 
 // writeFirst writes the state into a new file of version 1.
 func (ss *session) writeFirst(path string) error {
-	if err := removeLeftover(path); err != nil {
+	if err := errors.Join(ss.noneFollows(), removeLeftover(path)); err != nil {
 		return err
 	}
 	if err := ss.copyFold(path); err != nil {
@@ -64,4 +66,28 @@ func (ss *session) writeFirst(path string) error {
 			return errors.Join(meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
 		})
 	})
+}
+
+// noneFollows fails for a state that has a record that follows.
+func (ss *session) noneFollows() error {
+	if ss.schema < schemaLoans {
+		return nil
+	}
+	_, err := ss.transact(false, func(t *Tx) error {
+		return t.EachRecord("", func(r Record) error {
+			if a := r.Attachment; a != nil && (a.Mode == reservation.Follow || a.Guest != 0) {
+				return errStillFollows(a.Owner)
+			}
+			if s := r.Reservation; s != nil && (s.Mode == reservation.Follow || s.OnLoan()) {
+				return errStillFollows(s.Owner)
+			}
+			return nil
+		})
+	})
+	return err
+}
+
+func errStillFollows(o reservation.Owner) error {
+	return fmt.Errorf("the addresses of %s follow it, which the other version does not know: "+
+		"give it another limpet.dev/retention, or delete it: %w", o, reservation.ErrLoan)
 }

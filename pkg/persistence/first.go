@@ -46,7 +46,7 @@ func (s *Store) upgrade(tx *bolt.Tx, m mark) (uint64, error) {
 			return 0, err
 		}
 	}
-	return generation + 1, write(tx, t.changes, generation+1)
+	return generation + 1, write(tx, t.changes, generation+1, schema)
 }
 
 // upgraded returns a transaction on a file without a journal that reads as the present layout, and the generation of the
@@ -61,13 +61,13 @@ func (s *Store) upgraded(tx *bolt.Tx, m mark) (t *Tx, generation uint64, err err
 	}
 	generation = number(tx.Bucket(bucketMeta).Get(keyGeneration))
 	if err := m.check(generation, s.uptime()); err != nil {
-		if version == schema {
+		if version >= schema {
 			err = fmt.Errorf("%s is missing: %w", s.path(journalName), err)
 		}
 		return nil, 0, err
 	}
 	t = newTx(tx)
-	if version == schema {
+	if version >= schema {
 		return t, generation, nil
 	}
 	for problem := range tx.Check() {

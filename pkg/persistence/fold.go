@@ -123,7 +123,7 @@ func (ss *session) missing() (all []change, ok bool) {
 // apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
 func (ss *session) apply(path string, changes []change) (used, free int64, err error) {
 	err = guarded(path, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
-		if err := db.Update(func(tx *bolt.Tx) error { return write(tx, changes, ss.journal.last) }); err != nil {
+		if err := db.Update(func(tx *bolt.Tx) error { return write(tx, changes, ss.journal.last, ss.schema) }); err != nil {
 			return err
 		}
 		stats := db.Stats()
@@ -141,7 +141,7 @@ func usedBytes(db *bolt.DB) (n int64, err error) {
 }
 
 // write writes changes into the buckets of a fold, and its generation and schema.
-func write(tx *bolt.Tx, changes []change, generation uint64) error {
+func write(tx *bolt.Tx, changes []change, generation uint64, version uint32) error {
 	var open [maxBuckets]*bolt.Bucket
 	for n, name := range buckets {
 		b, err := tx.CreateBucketIfNotExists(name)
@@ -164,7 +164,7 @@ func write(tx *bolt.Tx, changes []change, generation uint64) error {
 	if err := meta.Put(keyGeneration, binary.BigEndian.AppendUint64(nil, generation)); err != nil {
 		return err
 	}
-	return putSchema(meta)
+	return putSchema(meta, version)
 }
 
 // copyFold copies the fold on which the journal stands, without its free pages. The copy gets checksums of its own, so

@@ -108,8 +108,12 @@ var errAbandoned = errors.New("abandoned")
 
 // verb changes up to three records in one transaction, which is abandoned now and then, or wants an address that is held.
 func (h *history) verb(t *testing.T) error {
-	after, promises, want := maps.Clone(h.is), false, error(nil)
+	after, promises, want, runs := model(nil), false, error(nil), 0
 	err := h.store().Update(t.Context(), func(tx *persistence.Tx) error {
+		after, promises, want = maps.Clone(h.is), false, nil
+		if runs++; runs == 2 {
+			h.may, h.did = nil, append(h.did, "again, with the layout of loans")
+		}
 		for range 1 + h.r.IntN(3) {
 			did, promised, err := h.change(tx, after)
 			if want = err; want != nil {
@@ -124,8 +128,10 @@ func (h *history) verb(t *testing.T) error {
 		return want
 	})
 	switch {
-	case !errors.Is(err, want) || want != nil && !errors.Is(want, errAbandoned) && !errors.Is(want, reservation.ErrHeld):
+	case !errors.Is(err, want) || want != nil && !errors.Is(want, errAbandoned) && !errors.Is(want, reservation.ErrHeld) && !errors.Is(want, reservation.ErrLoan):
 		return fmt.Errorf("update: %w, want %w", err, want)
+	case want != nil && h.may == nil:
+		h.may = []past{h.now(t)}
 	case want == nil:
 		h.is = after
 		if promises {
@@ -145,8 +151,11 @@ func (h *history) change(tx *persistence.Tx, after model) (did string, promises 
 	if a.Seq, err = tx.NextSeq(); err != nil {
 		return "", false, err
 	}
-	if h.r.IntN(4) == 0 {
-		a.Mode = reservation.Required
+	a.Mode = []reservation.Mode{reservation.Preferred, reservation.Preferred, reservation.Required, reservation.Follow}[h.r.IntN(4)]
+	r := reserve(a)
+	if a.Mode == reservation.Follow {
+		a.Guest = h.r.Int64N(2)
+		r.Lent, r.Guest = []int64{0, 0, 7}[h.r.IntN(3)], a.Guest
 	}
 	attached, reserved := "attached "+a.Owner.String()+network, "reserved "+a.Owner.String()+network
 	did = fmt.Sprintf("%s %d %s", network, i, a.Addresses)
@@ -156,13 +165,13 @@ func (h *history) change(tx *persistence.Tx, after model) (did string, promises 
 		return "detach " + did, false, tx.DeleteAttachment(a.ID)
 	case 1:
 		delete(after, reserved)
-		return "forget " + did, false, tx.DeleteReservation(a.Owner)
+		return "forget " + did, false, tx.TakeReservation(a.Owner)
 	case 2:
 		after[reserved] = a.Addresses[0]
-		return "reserve " + did, true, tx.PutReservation(reserve(a))
+		return "reserve " + did, true, tx.PutReservation(r)
 	}
 	after[attached] = a.Addresses[0]
-	return "attach " + did, a.Mode == reservation.Required, tx.PutAttachment(a)
+	return "attach " + did, a.Mode.Keeps(), tx.PutAttachment(a)
 }
 
 // judge compares the state with the model.

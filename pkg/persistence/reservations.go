@@ -46,6 +46,7 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err := t.bucket(bucketReservations).Put(ownerKey(r.Owner), data); err != nil {
 		return fmt.Errorf("put reservation of %s: %w", r.Owner, err)
 	}
+	t.follows = t.follows || r.Mode == reservation.Follow || r.OnLoan()
 	t.promise = true
 	return t.changeOrder(r, 1)
 }

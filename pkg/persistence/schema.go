@@ -5,17 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"os"
 
 	bolt "go.etcd.io/bbolt"
 )
 
 // schema is the version of the layout: 2 since a journal stands beside the file, which a version of before would ignore.
-// New buckets and keys keep the version, so that the previous version of the plugin can read the file.
-const schema = 2
+// New buckets and keys keep the version, so that the previous version of the plugin can read the file. A state that has had an
+// address that follows its pod has schemaLoans: an older version would end a loan, or hand out what is lent.
+const (
+	schema      = 2
+	schemaLoans = 3
+)
 
-// putSchema writes the version of the layout and its checksum.
-func putSchema(meta *bolt.Bucket) error {
-	v := binary.BigEndian.AppendUint32(nil, schema)
+// errFollows is returned for the first record that follows, in a state that older versions read.
+var errFollows = errors.New("the layout of loans comes first")
+
+// raise writes the layout of loans into both folds. The record comes after both: an older version that finds one of them damaged
+// would go on with the other.
+func (s *Store) raise() error {
+	for range foldNames {
+		err := s.use(os.O_RDWR, func(ss *session) error {
+			ss.schema = schemaLoans
+			_, err := ss.fold(false)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("write layout of loans: %w", err)
+		}
+	}
+	return nil
+}
+
+// putSchema writes a version of the layout and its checksum.
+func putSchema(meta *bolt.Bucket, version uint32) error {
+	v := binary.BigEndian.AppendUint32(nil, version)
 	return errors.Join(meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
 }
 
@@ -50,8 +74,8 @@ func checkVersion(v, sum []byte) error {
 	if string(sum) != string(schemaSum(v)) {
 		return fmt.Errorf("schema %d with the checksum %x, want %x: %w", n, sum, schemaSum(v), ErrDamaged)
 	}
-	if n > schema {
-		return fmt.Errorf("schema %d, this version reads up to %d: install the newer limpet-ipam again: %w", n, schema, ErrNewer)
+	if n > schemaLoans {
+		return fmt.Errorf("schema %d, this version reads up to %d: install the newer limpet-ipam again: %w", n, schemaLoans, ErrNewer)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type session struct {
 	mark    mark
 	db      *bolt.DB
 	tx      *bolt.Tx
+	schema  uint32
 	layers  [maxBuckets]layer
 }
 
@@ -40,7 +41,7 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 		ss.db = db
 		return db.View(func(tx *bolt.Tx) error {
 			ss.tx = tx
-			if _, err := schemaOf(tx); err != nil {
+			if ss.schema, err = schemaOf(tx); err != nil {
 				return err
 			}
 			return fn(ss)
@@ -87,6 +88,9 @@ func (ss *session) transact(writable bool, fn func(*Tx) error) (*Tx, error) {
 func (ss *session) commit(t *Tx) error {
 	if len(t.changes) == 0 {
 		return nil
+	}
+	if t.schema() > ss.schema {
+		return errFollows
 	}
 	if err := ss.journal.appendFrame(t.changes); err != nil {
 		return err

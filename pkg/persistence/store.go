@@ -108,6 +108,16 @@ func (s *Store) update(fn func(*Tx) error) (synced func() error, err error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
 	}
+	if synced, err = s.transact(fn); errors.Is(err, errFollows) {
+		if err = s.raise(); err == nil {
+			synced, err = s.transact(fn)
+		}
+	}
+	return synced, err
+}
+
+// transact runs fn in one read-write transaction on the state that there is.
+func (s *Store) transact(fn func(*Tx) error) (synced func() error, err error) {
 	err = s.use(os.O_RDWR, func(ss *session) error {
 		t, err := ss.transact(true, fn)
 		if err == nil {
