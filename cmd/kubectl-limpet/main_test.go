@@ -242,7 +242,7 @@ func TestSupportBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := unpack(t, path)
-	for _, name := range []string{"version.txt", "status.yaml", "audit.yaml", "objects/pods.yaml", "objects/ipreservations.yaml"} {
+	for _, name := range []string{"version.txt", "status.yaml", "audit.yaml", "objects/pods.yaml", "objects/ipreservations.yaml", "objects/borrowedaddresses.yaml"} {
 		if files["limpet-support/"+name] == "" {
 			t.Errorf("%s is missing", name)
 		}

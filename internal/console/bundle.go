@@ -53,6 +53,7 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		{"objects/pods.yaml", shortPods(all.Pods)},
 		{"objects/nodeippools.yaml", all.Pools},
 		{"objects/ipreservations.yaml", all.Reservations},
+		{"objects/borrowedaddresses.yaml", all.Loans},
 		{"objects/persistentpodstates.yaml", all.States},
 		{"objects/workloadspreads.yaml", all.Spreads},
 		{"objects/podunavailablebudgets.yaml", all.Budgets},

@@ -16,7 +16,7 @@ import (
 
 // StatusParts are the facts that Status needs, of all namespaces or of one.
 var StatusParts = append([]facts.Part{
-	facts.Nodes, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.Budgets, facts.Books, facts.Settings,
+	facts.Nodes, facts.Pools, facts.Kept, facts.Loans, facts.States, facts.Spreads, facts.Budgets, facts.Books, facts.Settings,
 	facts.Namespaces, facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
 }, facts.Workloads...)
 

@@ -46,6 +46,7 @@ type Facts struct {
 	ReplicaSets       []appsv1.ReplicaSet
 	StatefulSets      []appsv1.StatefulSet
 	Workloads         []Workload
+	Loans             []limpetv1alpha1.BorrowedAddress
 	Books             []limpetv1alpha1.DisruptionBook
 	Namespaces        []corev1.Namespace // with the annotation limpet.dev/keep
 

@@ -51,6 +51,9 @@ var (
 	Kept  = listOf("ipreservations.limpet.dev", true, func(f *Facts, l *limpetv1alpha1.IPReservationList) {
 		f.Reservations = append(f.Reservations, l.Items...)
 	})
+	Loans = listOf("borrowedaddresses.limpet.dev", true, func(f *Facts, l *limpetv1alpha1.BorrowedAddressList) {
+		f.Loans = append(f.Loans, l.Items...)
+	})
 	States = listOf("persistentpodstates.apps.kruise.io", true, func(f *Facts, l *appsv1beta1.PersistentPodStateList) {
 		f.States = append(f.States, l.Items...)
 	})
