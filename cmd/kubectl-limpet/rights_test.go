@@ -89,7 +89,11 @@ func TestTheOrdinaryRolesCoverAllKinds(t *testing.T) {
 				t.Errorf("%s deletes a %T: %v", user, o, err)
 			}
 		}
-		for _, kind := range []string{"persistentpodstates", "workloadspreads", "podunavailablebudgets", "ipreservations", "disruptionbooks"} {
+		lent := &limpetv1alpha1.BorrowedAddress{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-0"}}
+		if err := c.Create(t.Context(), lent); !apierrors.IsForbidden(err) {
+			t.Errorf("%s creates a loan: %v", user, err)
+		}
+		for _, kind := range []string{"persistentpodstates", "workloadspreads", "podunavailablebudgets", "ipreservations", "borrowedaddresses", "disruptionbooks"} {
 			if err := list(t, c, ns, kind); err != nil {
 				t.Errorf("%s lists %s: %v", user, kind, err)
 			}
@@ -101,7 +105,8 @@ func list(t *testing.T, c client.Client, ns, kind string) error {
 	t.Helper()
 	lists := map[string]client.ObjectList{
 		"persistentpodstates": &appsv1beta1.PersistentPodStateList{}, "workloadspreads": &appsv1beta1.WorkloadSpreadList{},
-		"podunavailablebudgets": &policyv1beta1.PodUnavailableBudgetList{}, "ipreservations": &limpetv1alpha1.IPReservationList{}, "disruptionbooks": &limpetv1alpha1.DisruptionBookList{},
+		"podunavailablebudgets": &policyv1beta1.PodUnavailableBudgetList{}, "ipreservations": &limpetv1alpha1.IPReservationList{},
+		"borrowedaddresses": &limpetv1alpha1.BorrowedAddressList{}, "disruptionbooks": &limpetv1alpha1.DisruptionBookList{},
 	}
 	return c.List(t.Context(), lists[kind], client.InNamespace(ns))
 }

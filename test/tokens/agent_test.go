@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -172,8 +173,8 @@ func tokenOf(account string) request {
 func TestATokenOfAnAgentWithoutANodeIsRefused(t *testing.T) {
 	deploy(t)
 	node, ns := env.Node(t), env.Namespace(t)
-	mine := shown(ns, "web-0", node)
-	env.Create(t, mine)
+	mine, lent := shown(ns, "web-0", node), lending(ns, "web-0", loan.Loan{Home: node.Name, Phase: loan.Ended, Epoch: 1})
+	env.Create(t, mine, lent)
 	thief := env.As(t, env.Token(t, agent, ""))
 	const remedy = "Remedy"
 	nameless := changed(shown(ns, "web-1", node), func(r *limpetv1alpha1.IPReservation) {
@@ -184,6 +185,8 @@ func TestATokenOfAnAgentWithoutANodeIsRefused(t *testing.T) {
 		"create for a nameless one": create(nameless),
 		"update":                    update(mine, func(r *limpetv1alpha1.IPReservation) { r.Status.IPs = "10.0.0.6" }),
 		"delete":                    remove(mine),
+		"create a loan":             create(lending(ns, "web-1", loan.Loan{Home: node.Name, Borrower: loan.Unknown, Phase: loan.Lent, Epoch: 1})),
+		"delete a loan":             remove(lent),
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, thief, remedy, do) })
 	}

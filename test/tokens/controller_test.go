@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -161,6 +162,8 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 	v := newVictims(t)
 	thief := env.As(t, env.Token(t, controller, v.node.Name))
 	ns := v.running.Namespace
+	asked := lending(ns, "web-0", loan.Loan{Home: v.node.Name, Phase: loan.Asked, Epoch: 1})
+	env.Create(t, asked)
 	pods := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
 	type cases = map[string]struct {
 		by string
@@ -272,8 +275,15 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"let a ConfigMap own one": {denied, update(v.book, func(b *limpetv1alpha1.DisruptionBook) {
 				b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
 			})},
-			"make one for a single budget": {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "6c1d4b9e-0c0e-4f0a-9d55-0d5b8f3f2a11"}})},
-			"delete all":                   {byRole, removeAll(&limpetv1alpha1.DisruptionBook{}, client.InNamespace(ns))},
+			"make one for a single budget":  {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "6c1d4b9e-0c0e-4f0a-9d55-0d5b8f3f2a11"}})},
+			"delete all":                    {byRole, removeAll(&limpetv1alpha1.DisruptionBook{}, client.InNamespace(ns))},
+			"hold up a namespace by a loan": {denied, create(changed(lending(ns, "evil", loan.Loan{Home: "a", Phase: loan.Asked, Epoch: 1}), func(b borrowed) { b.Finalizers = []string{"example.com/hold"} }))},
+			"… by a loan that is there":     {denied, update(asked, func(b borrowed) { b.Finalizers = []string{"example.com/hold"} })},
+			"label a loan":                  {denied, update(asked, func(b borrowed) { b.Labels = map[string]string{"a": "b"} })},
+			"let a ConfigMap own a loan": {denied, update(asked, func(b borrowed) {
+				b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
+			})},
+			"delete all loans": {byRole, removeAll(&limpetv1alpha1.BorrowedAddress{}, client.InNamespace(ns))},
 		},
 		"events": {
 			"create one of another program": {denied, create(changed(ownEvent(ns, "evil"), func(e *eventsv1.Event) { e.ReportingController = "kubelet" }))},
@@ -387,6 +397,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 	var namespace corev1.Namespace
 	env.Read(t, client.ObjectKey{Name: "limpet-system"}, &namespace)
 	made, event := generatedState(ns, "made"), ownEvent(ns, "ours")
+	asked := lending(ns, "web-0", loan.Loan{Home: v.node.Name, Phase: loan.Asked, Epoch: 1})
 	kruises := generatedState(ns, "kruises")
 	kruises.Labels = nil
 	env.Create(t, kruises)
@@ -490,6 +501,12 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"let a pod keep it", update(v.book, func(b *limpetv1alpha1.DisruptionBook) {
 			b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
 		})},
+		{"list loans", list(&limpetv1alpha1.BorrowedAddressList{})},
+		{"ask for a loan", create(asked)},
+		{"name the borrower of a loan", update(asked, to(func(s *limpetv1alpha1.BorrowedAddressStatus) {
+			s.Phase, s.Borrower, s.Epoch = "Lent", v.node.Name, 2
+		}))},
+		{"remove a loan", remove(asked)},
 		{"read the lease of a node", get(leaseOf(t, v.node))},
 	}
 	for _, step := range steps {

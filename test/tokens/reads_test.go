@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -26,7 +27,8 @@ func TestWhatAStolenTokenOfAnAgentReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs, theirPool, theirPod := shown(ns, "db-0", other), pool(other, "net"), testenv.APod("db-0").In(ns).On(other.Name).Pod
-	env.Create(t, theirs, theirPool, theirPod)
+	lent := lending(ns, "db-0", loan.Loan{Home: other.Name, Phase: loan.Lent, Epoch: 1})
+	env.Create(t, theirs, theirPool, theirPod, lent)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	named := client.MatchingFields{metav1.ObjectNameField: ns}
 
@@ -34,6 +36,9 @@ func TestWhatAStolenTokenOfAnAgentReads(t *testing.T) {
 		"a reservation of another node":      get(theirs),
 		"the reservations of all namespaces": list(&limpetv1alpha1.IPReservationList{}),
 		"the reservations, by a watch":       first(watcher, &limpetv1alpha1.IPReservationList{}),
+		"the loan of another node":           get(lent),
+		"the loans of all namespaces":        list(&limpetv1alpha1.BorrowedAddressList{}),
+		"the loans, by a watch":              first(watcher, &limpetv1alpha1.BorrowedAddressList{}),
 		"a pool of another node":             get(theirPool),
 		"the pods of all nodes":              list(&corev1.PodList{}),
 		"a namespace, by a watch":            first(watcher, &corev1.NamespaceList{}, named),

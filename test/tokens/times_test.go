@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/loan"
 )
 
 // plainOf is an object whose fields may have any value.
@@ -36,16 +38,18 @@ func TestTimesThatNoClientCanReadAreRefused(t *testing.T) {
 	write := func(at string) map[string]*unstructured.Unstructured {
 		reservation := plainOf(t, shown(ns, "web-0", own), "IPReservation")
 		condition := map[string]any{"type": "Exhausted", "status": "True", "reason": "R", "message": "", "lastTransitionTime": at}
+		lent := plainOf(t, lending(ns, "web-0", loan.Loan{Home: own.Name, Borrower: loan.Unknown, Phase: loan.Lent, Epoch: 1}), "BorrowedAddress")
 		pool := plainOf(t, pool(own, "net"), "NodeIPPool")
 		for o, set := range map[*unstructured.Unstructured]error{
 			reservation: unstructured.SetNestedField(reservation.Object, at, "status", "until"),
+			lent:        unstructured.SetNestedField(lent.Object, at, "status", "since"),
 			pool:        unstructured.SetNestedSlice(pool.Object, []any{condition}, "status", "conditions"),
 		} {
 			if set != nil {
 				t.Fatalf("set time of %s: %v", o.GetKind(), set)
 			}
 		}
-		return map[string]*unstructured.Unstructured{"IPReservation": reservation, "NodeIPPool": pool}
+		return map[string]*unstructured.Unstructured{"IPReservation": reservation, "NodeIPPool": pool, "BorrowedAddress": lent}
 	}
 	for _, at := range []string{"2026-01-02t03:04:05z", "2026-01-02T03:04:05+99:99", "2026-01-02T03:04:05:5Z", "2026-01-02T03:04:05"} {
 		for kind, o := range write(at) {
@@ -70,7 +74,7 @@ func createAndRemove(o client.Object) request {
 		if err := c.Create(ctx, next); err != nil {
 			return err
 		}
-		return client.IgnoreNotFound(c.Delete(ctx, next)) // after a dry run there is none
+		return client.IgnoreNotFound(env.Client.Delete(ctx, next)) // after a dry run there is none
 	}
 }
 

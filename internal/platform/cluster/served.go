@@ -19,7 +19,8 @@ func NotServed(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMa
 // to read it.
 var CRDs = []string{
 	"persistentpodstates.apps.kruise.io", "workloadspreads.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
-	"ipreservations.limpet.dev", "nodeippools.limpet.dev", "disruptionbooks.limpet.dev", "nodenetworks.limpet.dev",
+	"ipreservations.limpet.dev", "nodeippools.limpet.dev", "disruptionbooks.limpet.dev", "borrowedaddresses.limpet.dev",
+	"nodenetworks.limpet.dev",
 }
 
 // Served reports whether a CRD exists. A CRD that is being deleted takes all its objects along. A reader

@@ -198,7 +198,7 @@ func (c cluster) removed() {
 	crds := c.kubectl("get", "crd", "-o", "name")
 	for _, crd := range []string{
 		"persistentpodstates.apps.kruise.io", "workloadspreads.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
-		"disruptionbooks.limpet.dev", "ipreservations.limpet.dev", "nodeippools.limpet.dev",
+		"borrowedaddresses.limpet.dev", "disruptionbooks.limpet.dev", "ipreservations.limpet.dev", "nodeippools.limpet.dev",
 	} {
 		if !strings.Contains(crds, "/"+crd+"\n") {
 			c.t.Errorf("helm uninstall deleted the CRD %s", crd)

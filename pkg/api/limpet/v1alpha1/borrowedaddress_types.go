@@ -36,15 +36,20 @@ type BorrowedAddressSpec struct {
 // BorrowedAddressStatus says which node may hand the addresses out.
 //
 // +kubebuilder:validation:XValidation:rule="self.epoch >= oldSelf.epoch",message="epoch grows"
+// +kubebuilder:validation:XValidation:rule="self.epoch > oldSelf.epoch || has(self.borrower) == has(oldSelf.borrower) && (!has(self.borrower) || self.borrower == oldSelf.borrower)",message="epoch grows with each change of the borrower"
+// +kubebuilder:validation:XValidation:rule="!has(self.borrower) || !has(oldSelf.borrower) || oldSelf.borrower == '?' || self.borrower == oldSelf.borrower",message="a borrower is removed before another one comes"
+// +kubebuilder:validation:XValidation:rule="!has(self.borrower) || self.phase == 'Lent' || self.phase == 'Ending'",message="a loan with a borrower is Lent or Ending"
 type BorrowedAddressStatus struct {
 	// home is the node whose ranges have the addresses. Written by the controller.
 	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Home string `json:"home"`
 
 	// borrower is the node that may hand out the addresses to their owner: absent for none, "?" if only that node knows it.
 	// Written by the controller; the borrower removes itself.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Borrower string `json:"borrower,omitempty"`
 
@@ -55,6 +60,8 @@ type BorrowedAddressStatus struct {
 
 	// epoch tells one use of the addresses from the next. Written with the borrower.
 	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4611686018427387904
 	Epoch int64 `json:"epoch"`
 
 	// giveBack asks the borrower to give the addresses back. Written by the controller.
