@@ -60,21 +60,17 @@ func (ad *adding) mark() {
 func (ad *adding) retry(plan *reservation.AddDecision, err error) error {
 	defer func() { ad.marker.cancel(); ad.ended.cancel() }()
 	begin := ad.Now()
-	what := "the end of the predecessor"
 	for tries := 1; tries < maxTries && errors.Is(err, reservation.ErrPredecessor) && plan.Wait != nil && ad.Await != nil; tries++ {
 		left := ad.conf.AddWait - ad.Now().Since(begin)
 		if left <= 0 {
 			break
-		}
-		if plan.Wait.NetNS == (reservation.NetNS{}) {
-			what = "limpet-agent"
 		}
 		ad.await(*plan.Wait, left)
 		if unwanted := ad.checkStillWanted(); unwanted != nil {
 			return errors.Join(err, unwanted)
 		}
 		if *plan, err = ad.try(); err == nil {
-			waited := fmt.Sprintf("waited %s for %s", ad.Now().Since(begin).Round(time.Millisecond), what)
+			waited := fmt.Sprintf("waited %s for the predecessor or limpet-agent", ad.Now().Since(begin).Round(time.Millisecond))
 			ad.entry.Reason = strings.TrimPrefix(ad.entry.Reason+"; "+waited, "; ")
 		}
 	}

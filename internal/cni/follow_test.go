@@ -152,8 +152,8 @@ func (w *testNode) judgeGuest(s sandbox, guest bool) {
 		IPs []struct{ Address, Gateway string } `json:"ips"`
 	}
 	if err := json.Unmarshal(w.out.Bytes(), &result); err != nil || len(result.IPs) != 2 ||
-		result.IPs[0] != struct{ Address, Gateway string }{"10.9.0.2/29", "10.1.0.1"} ||
-		result.IPs[1] != struct{ Address, Gateway string }{"fd00:9::2/64", "fd00:1::1"} {
+		result.IPs[0] != struct{ Address, Gateway string }{"10.9.0.2/29", "10.9.0.1"} ||
+		result.IPs[1] != struct{ Address, Gateway string }{"fd00:9::2/64", "fd00:9::1"} {
 		w.t.Errorf("result %s, %v", w.out.String(), err)
 	}
 	was := w.read()

@@ -155,13 +155,13 @@ func describe(tx *persistence.Tx, c *netconf.Config) error {
 func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, addrs []netip.Addr) error {
 	result := &current.Result{CNIVersion: current.ImplementedSpecVersion, Routes: conf.Routes, DNS: dns}
 	for n, a := range addrs {
-		r, err := conf.RangeFor(n, a)
+		subnet, gateway, err := conf.SubnetOf(n, a)
 		if err != nil {
 			return err
 		}
 		result.IPs = append(result.IPs, &current.IPConfig{
-			Address: net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(r.Subnet.Bits(), a.BitLen())},
-			Gateway: r.Gateway.AsSlice(),
+			Address: net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(subnet.Bits(), a.BitLen())},
+			Gateway: gateway.AsSlice(),
 		})
 	}
 	if data := encodeResult(result, conf.CNIVersion); data != nil {

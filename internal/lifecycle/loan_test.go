@@ -18,9 +18,9 @@ import (
 // earlier is a moment of the boot before.
 var earlier = reservation.Moment{Wall: now.Wall.Add(-time.Hour), BootID: "boot before", Up: 77}
 
-// following returns the i-th attachment of many that follow.
-func following(i int, guest int64) reservation.Attachment {
-	a := attachment(i)
+// following returns an attachment of a pod that follows.
+func following(guest int64) reservation.Attachment {
+	a := attachment(1)
 	a.Mode, a.Retain, a.Guest = reservation.Follow, reservation.Forever, guest
 	a.NetNS = reservation.NetNS{Path: "/run/netns/a", Dev: 1, Inode: 2}
 	return a
@@ -28,7 +28,7 @@ func following(i int, guest int64) reservation.Attachment {
 
 // loaned returns the reservation of a life that followed, and ended in a boot.
 func loaned(boot string, lent, guest int64) reservation.Reservation {
-	a := following(1, guest)
+	a := following(guest)
 	return reservation.Reservation{
 		Owner: a.Owner, Addresses: a.Addresses, Deadline: reservation.Deadline{From: earlier, For: reservation.Forever}, Retain: reservation.Forever,
 		Mode: reservation.Follow, Lent: lent, Guest: guest, Seq: a.Seq, NetNS: a.NetNS, BootID: boot,
@@ -85,11 +85,11 @@ func TestWriteLoan(t *testing.T) {
 			was: lifecycle.LoanFacts{Record: confirmed}, step: unattached(write(loan.Record{Lent: 7})), record: loan.Record{Lent: 7, Confirmed: true},
 		},
 		"home does not lend what its pod has": {
-			has: state{attached: []reservation.Attachment{following(1, 0)}}, was: lifecycle.LoanFacts{Record: confirmed, Own: true, Attached: true},
+			has: state{attached: []reservation.Attachment{following(0)}}, was: lifecycle.LoanFacts{Record: confirmed, Own: true, Attached: true},
 			step: unattached(write(loan.Record{Lent: 7})), want: reservation.ErrHeld, record: confirmed, own: true,
 		},
 		"home lends what a pod had before the node started": {
-			has: state{attached: []reservation.Attachment{before(following(1, 0))}}, was: lifecycle.LoanFacts{Own: true},
+			has: state{attached: []reservation.Attachment{before(following(0))}}, was: lifecycle.LoanFacts{Own: true},
 			step: unattached(write(loan.Record{Lent: 7})), record: loan.Record{Lent: 7, Confirmed: true},
 		},
 		"home does not lend what another pod has": {
@@ -97,7 +97,7 @@ func TestWriteLoan(t *testing.T) {
 			step: unattached(write(loan.Record{Lent: 7})), want: reservation.ErrHeld, record: confirmed,
 		},
 		"a node that was taken for dead has lent what its pod has": {
-			has: state{attached: []reservation.Attachment{following(1, 0)}}, was: lifecycle.LoanFacts{Record: confirmed, Own: true, Attached: true},
+			has: state{attached: []reservation.Attachment{following(0)}}, was: lifecycle.LoanFacts{Record: confirmed, Own: true, Attached: true},
 			step: write(loan.Record{Lent: 7}), record: loan.Record{Lent: 7, Confirmed: true},
 		},
 		"home lends again": {
@@ -127,11 +127,11 @@ func TestWriteLoan(t *testing.T) {
 			step: write(loan.Record{Guest: 8}), want: reservation.ErrHeld, record: confirmed,
 		},
 		"a node borrows again while its pod runs": {
-			has: state{attached: []reservation.Attachment{following(1, 8)}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8, Confirmed: true}, Own: true, Attached: true},
+			has: state{attached: []reservation.Attachment{following(8)}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8, Confirmed: true}, Own: true, Attached: true},
 			step: write(loan.Record{Guest: 9}), record: loan.Record{Guest: 9, Confirmed: true}, own: true,
 		},
 		"a guest is confirmed after a restart": {
-			has: state{attached: []reservation.Attachment{before(following(1, 8))}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8}, Own: true},
+			has: state{attached: []reservation.Attachment{before(following(8))}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8}, Own: true},
 			step: write(loan.Record{Guest: 8}), record: loan.Record{Guest: 8, Confirmed: true}, own: true,
 		},
 		"a reserved guest is confirmed after a restart": {
@@ -143,15 +143,15 @@ func TestWriteLoan(t *testing.T) {
 			step: unattached(write(loan.Record{})), record: confirmed, free: true,
 		},
 		"a node gives back what a pod had before it started": {
-			has: state{attached: []reservation.Attachment{before(following(1, 8))}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8}, Own: true},
+			has: state{attached: []reservation.Attachment{before(following(8))}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8}, Own: true},
 			step: unattached(write(loan.Record{})), record: confirmed, free: true,
 		},
 		"a node does not give back what its pod has": {
-			has: state{attached: []reservation.Attachment{following(1, 8)}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8, Confirmed: true}, Own: true, Attached: true},
+			has: state{attached: []reservation.Attachment{following(8)}}, was: lifecycle.LoanFacts{Record: loan.Record{Guest: 8, Confirmed: true}, Own: true, Attached: true},
 			step: unattached(write(loan.Record{})), want: reservation.ErrHeld, record: loan.Record{Guest: 8, Confirmed: true}, own: true,
 		},
 		"home confirms what a pod had before it started": {
-			has: state{attached: []reservation.Attachment{before(following(1, 0))}}, was: lifecycle.LoanFacts{Own: true},
+			has: state{attached: []reservation.Attachment{before(following(0))}}, was: lifecycle.LoanFacts{Own: true},
 			step: write(loan.Record{}), record: confirmed, own: true,
 		},
 		"nothing is confirmed": {was: lifecycle.LoanFacts{Record: confirmed}, step: write(loan.Record{}), record: confirmed, free: true},

@@ -75,19 +75,12 @@ func (ss *session) noneFollows() error {
 	}
 	_, err := ss.transact(false, func(t *Tx) error {
 		return t.EachRecord("", func(r Record) error {
-			if a := r.Attachment; a != nil && (a.Mode == reservation.Follow || a.Guest != 0) {
-				return errStillFollows(a.Owner)
+			if a, s := r.Attachment, r.Reservation; a != nil && a.Mode != reservation.Follow && a.Guest == 0 || s != nil && s.Mode != reservation.Follow && !s.OnLoan() {
+				return nil
 			}
-			if s := r.Reservation; s != nil && (s.Mode == reservation.Follow || s.OnLoan()) {
-				return errStillFollows(s.Owner)
-			}
-			return nil
+			return fmt.Errorf("%s follows its pod, which the other version does not know: give the pod another limpet.dev/retention, or delete it: %w",
+				r.holder(), reservation.ErrLoan)
 		})
 	})
 	return err
-}
-
-func errStillFollows(o reservation.Owner) error {
-	return fmt.Errorf("the addresses of %s follow it, which the other version does not know: "+
-		"give it another limpet.dev/retention, or delete it: %w", o, reservation.ErrLoan)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -26,14 +27,7 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err := checkNames("", r.Owner); err != nil {
 		return err
 	}
-	was, found, err := t.Reservation(r.Owner)
-	if err == nil && found && !slices.Equal(was.Addresses, r.Addresses) {
-		err = was.Freeable()
-	}
-	if err == nil && found {
-		err = t.take(was)
-	}
-	if err != nil {
+	if err := t.drop(r.Owner, r.Addresses, false); err != nil {
 		return err
 	}
 	if err := t.hold(r.Owner.Network, r.Addresses); err != nil {
@@ -53,29 +47,20 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 
 // DeleteReservation deletes a reservation and frees its addresses. Deleting an unknown reservation is not an error. It refuses a
 // reservation that is on loan with reservation.ErrLoan.
-func (t *Tx) DeleteReservation(o reservation.Owner) error {
-	r, found, err := t.Reservation(o)
-	if err == nil && found {
-		err = r.Freeable()
-	}
-	if err != nil || !found {
-		return err
-	}
-	return t.take(r)
-}
+func (t *Tx) DeleteReservation(o reservation.Owner) error { return t.drop(o, nil, false) }
 
 // TakeReservation deletes a reservation that may be on loan: its owner claims it, or the loan has ended.
-func (t *Tx) TakeReservation(o reservation.Owner) error {
+func (t *Tx) TakeReservation(o reservation.Owner) error { return t.drop(o, nil, true) }
+
+// drop deletes a reservation. One that is on loan only goes when that is known, or when another one keeps the addresses.
+func (t *Tx) drop(o reservation.Owner, keep []netip.Addr, known bool) error {
 	r, found, err := t.Reservation(o)
 	if err != nil || !found {
 		return err
 	}
-	return t.take(r)
-}
-
-// take deletes a stored reservation.
-func (t *Tx) take(r reservation.Reservation) error {
-	o := r.Owner
+	if r.OnLoan() && !known && !slices.Equal(r.Addresses, keep) {
+		return fmt.Errorf("free %v of %s: %w: kubectl limpet pod %s -n %s tells where it is", r.Addresses, o, reservation.ErrLoan, o.Pod, o.Namespace)
+	}
 	if err := t.release(o.Network, r.Addresses); err != nil {
 		return err
 	}

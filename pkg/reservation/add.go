@@ -100,28 +100,28 @@ func PlanAdd(in AddInput) AddDecision {
 		first := in.Existing.Addresses[:min(1, len(in.Existing.Addresses))] // the text of host-local, which names the first address only
 		return AddDecision{Err: fmt.Errorf("failed to allocate for range 0: %s has been allocated to %s, %w", join(first), in.Existing.ID.ContainerID, ErrDuplicate)}
 	}
-	if why := whyWaits(in); why != "" {
+	if why := whyWaits(&in); why != "" {
 		return AddDecision{Err: waitError(why), Wait: &AddWait{ID: in.Owner.LoanID()}}
 	}
 	d := AddDecision{Verdict: Allocate, Ended: endedOf(in.Earlier)}
-	if living := newestLife(in); living != nil {
+	if living := newestLife(&in); living != nil {
 		return allocateBesideLiving(in, d, living)
 	}
-	if in.ReservedInUse && reservedIsNewest(in) {
+	if in.ReservedInUse && reservedIsNewest(&in) {
 		return allocateBesideReserved(in, d)
 	}
 	return claim(in, d)
 }
 
 // reservedIsNewest reports whether the owner would come back to the addresses of its reservation.
-func reservedIsNewest(in AddInput) bool {
+func reservedIsNewest(in *AddInput) bool {
 	dead := newest(in.Earlier, false)
 	return in.Reserved != nil && !in.Reserved.Deadline.Passed(in.Now) && (dead == nil || in.Reserved.Seq > dead.Seq || in.Reserved.OnLoan())
 }
 
 // newestLife returns the living predecessor if no later life of the owner has ended: the owner would come back to the
 // addresses of the latest life.
-func newestLife(in AddInput) *Predecessor {
+func newestLife(in *AddInput) *Predecessor {
 	living, dead := newest(in.Earlier, true), newest(in.Earlier, false)
 	switch {
 	case living == nil,
@@ -195,7 +195,7 @@ func claim(in AddInput, d AddDecision) AddDecision {
 	case in.Reserved != nil && in.Reserved.Deadline.Passed(in.Now):
 		d.DropReserved = true
 		d.Reason = fmt.Sprintf("the reservation of %s had lapsed", join(in.Reserved.Addresses))
-	case reservedIsNewest(in):
+	case reservedIsNewest(&in):
 		own, back, d.DropReserved = in.Reserved, withoutNetNS(*in.Reserved), true
 	}
 	if own == nil && dead != nil { // the end was not seen: the reservation begins now and is claimed at once

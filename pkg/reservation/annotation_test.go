@@ -52,6 +52,10 @@ func TestParseRetentionRequest(t *testing.T) {
 			}
 		})
 	}
+	follow := map[string]string{reservation.ModeAnnotation: "follow"}
+	if got, warnings := reservation.ParseRetentionRequest(follow, day); got != (reservation.RetentionRequest{Retain: reservation.Forever, Mode: reservation.Follow}) || warnings != nil {
+		t.Errorf("follow alone: %v, %q", got, warnings)
+	}
 	if got, warnings := reservation.ParseRetentionRequest(nil, day); got != (reservation.RetentionRequest{}) || warnings != nil {
 		t.Errorf("no annotations: %v, %q", got, warnings)
 	}

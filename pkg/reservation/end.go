@@ -107,7 +107,7 @@ func planRetention(in EndInput) EndDecision {
 
 // follows reports whether only a positive answer ends the hold on the addresses. Those of a guest the agent gives back, whatever
 // the pod asks for by now.
-func (a Attachment) follows() bool { return a.Mode == Follow || a.Guest != 0 }
+func (a *Attachment) follows() bool { return a.Mode == Follow || a.Guest != 0 }
 
 // reserve returns the decision to reserve the addresses of an attachment.
 func reserve(a Attachment, d Deadline, reason string) EndDecision {

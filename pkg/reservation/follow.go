@@ -1,6 +1,6 @@
 package reservation
 
-import "fmt"
+import "net/netip"
 
 // Following is what an ADD knows about the address of an owner that follows.
 type Following struct {
@@ -37,28 +37,29 @@ func (e waitError) Error() string { return string(e) }
 func (waitError) Is(target error) bool { return target == ErrPredecessor }
 
 // whyWaits says why the ADD of an owner that follows waits for the agent; "" where it does not wait, or the owner does not follow.
-func whyWaits(in AddInput) string {
-	f, own := Following{Elsewhere: in.Mode == Follow && in.Home != ""}, Reservation{}
-	if dead := newest(in.Earlier, false); reservedIsNewest(in) {
-		own = *in.Reserved
+func whyWaits(in *AddInput) string {
+	f := Following{Elsewhere: in.Mode == Follow && in.Home != ""}
+	follows, addrs, dead := in.Mode == Follow, []netip.Addr(nil), newest(in.Earlier, false)
+	switch {
+	case reservedIsNewest(in):
+		own := in.Reserved
+		follows, addrs = follows || own.Mode == Follow, own.Addresses
 		f.Own, f.Lent, f.Confirmed = true, own.Lent != 0, own.BootID == in.Now.BootID
-	} else if dead != nil {
-		own = *reserve(dead.Attachment, Deadline{}, "").Reserve
-		f.Own, f.Confirmed = true, own.BootID == in.Now.BootID
+	case dead != nil:
+		follows, addrs = follows || dead.follows(), dead.Addresses
+		f.Own, f.Confirmed = true, dead.Since.BootID == in.Now.BootID
 	}
 	if newestLife(in) != nil { // and has the address: its end comes first
 		f.Own, f.Confirmed = true, true
 	}
-	if in.Mode != Follow && own.Mode != Follow || PlanFollowing(f) != Refuse {
-		return ""
-	}
-	const remedy = "see the log of limpet-agent on this node, and kubectl limpet pod %s -n %s"
-	what := fmt.Sprintf("the address of %s is of node %s, and limpet-agent has not borrowed it", in.Owner, in.Home)
+	what := "the address is of node " + in.Home + ", and limpet-agent has not borrowed it"
 	switch {
+	case !follows || PlanFollowing(f) != Refuse:
+		return ""
 	case f.Lent:
-		what = fmt.Sprintf("%s of %s is lent to another node, and limpet-agent has not taken it back", join(own.Addresses), in.Owner)
+		what = join(addrs) + " is lent to another node, and limpet-agent has not taken it back"
 	case f.Own:
-		what = fmt.Sprintf("%s of %s may be lent since this node started, and limpet-agent has not said that it is not", join(own.Addresses), in.Owner)
+		what = join(addrs) + " may be lent since this node started, and limpet-agent has not said that it is not"
 	}
-	return what + ": " + fmt.Sprintf(remedy, in.Owner.Pod, in.Owner.Namespace)
+	return in.Owner.String() + ": " + what + ": see its log on this node, and kubectl limpet pod " + in.Owner.Pod + " -n " + in.Owner.Namespace
 }

@@ -139,14 +139,6 @@ type Reservation struct {
 // OnLoan reports whether two nodes know of the addresses: only the agent ends such a reservation.
 func (r Reservation) OnLoan() bool { return r.Lent != 0 || r.Guest != 0 }
 
-// Freeable returns ErrLoan for a reservation that is on loan.
-func (r Reservation) Freeable() error {
-	if !r.OnLoan() {
-		return nil
-	}
-	return fmt.Errorf("%s of %s: %w: kubectl limpet pod %s -n %s tells where it is", join(r.Addresses), r.Owner, ErrLoan, r.Owner.Pod, r.Owner.Namespace)
-}
-
 // LoanID names what an ADD waits for when the agent has not answered yet where the owner's address is. The agent ends the wait as
 // the end of this attachment would.
 func (o Owner) LoanID() AttachmentID {
@@ -329,16 +321,17 @@ type RetentionRequest struct {
 // ParseRetentionRequest reads the request from the annotations of a pod. An invalid value never fails the pod: it
 // becomes no reservation or the limit, and a warning names the annotation, what is wrong and what happens instead.
 func ParseRetentionRequest(annotations map[string]string, limit time.Duration) (request RetentionRequest, warnings []string) {
-	if Asks(annotations) {
-		key := RetainAnnotation
-		if _, ok := annotations[key]; !ok {
-			key = KeepAnnotation
+	for _, key := range []string{RetainAnnotation, KeepAnnotation} {
+		value, asks := annotations[key]
+		if !asks {
+			continue
 		}
-		retain, warning := ParseKeep(key, annotations[key], limit)
+		retain, warning := ParseKeep(key, value, limit)
 		request.Retain = retain
 		if warning != "" {
 			warnings = append(warnings, warning)
 		}
+		break
 	}
 	if v, ok := annotations[ModeAnnotation]; ok {
 		mode, warning := ParseMode(v)

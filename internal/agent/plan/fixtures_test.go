@@ -43,9 +43,13 @@ func sets(t testing.TB) []ipam.Set {
 }
 
 // reserved returns a reservation of 10 minutes for web-0 that has run for a while.
-func reserved(since time.Duration) reservation.Reservation {
-	return reservation.Reservation{
+func reserved(since time.Duration, change ...func(*reservation.Reservation)) reservation.Reservation {
+	r := reservation.Reservation{
 		Owner: attached().Owner, UID: "uid", Addresses: addrs, Retain: 10 * time.Minute,
 		Deadline: reservation.Deadline{From: ago(since), For: 10 * time.Minute},
 	}
+	for _, c := range change {
+		c(&r)
+	}
+	return r
 }

@@ -74,7 +74,7 @@ func ending(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil || slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == kindJob })
 }
 
-// Orphans returns the reservations that end before their time.
+// Orphans returns the reservations that end before their time. One on loan ends with its loan.
 func Orphans(in OrphansInput) []Orphan {
 	passing := map[types.UID]bool{}
 	for i := range in.Pods.Items {
@@ -91,6 +91,7 @@ func Orphans(in OrphansInput) []Orphan {
 		mark, marked := marks[r.Owner]
 		since, gone := in.Gone[r.Owner.Namespace]
 		switch {
+		case r.OnLoan():
 		case r.UID != "" && passing[types.UID(r.UID)]:
 			all = append(all, Orphan{r, CauseWorkload})
 		case gone && in.Now.Wall.Sub(since) >= in.Grace:

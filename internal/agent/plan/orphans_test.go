@@ -57,10 +57,12 @@ func deleted(p corev1.Pod) corev1.Pod {
 func TestOrphans(t *testing.T) {
 	r := reserved(0)
 	for name, tc := range map[string]struct {
+		lent int64
 		pods []corev1.Pod
 		gone map[string]time.Time
 		want plan.Cause
 	}{
+		"on loan, in a namespace that is gone":    {lent: 7, gone: map[string]time.Time{"default": now.Wall.Add(-time.Hour)}},
 		"a pod that is not known":                 {},
 		"a completed pod of a Job":                {pods: []corev1.Pod{controlledBy("batch/v1", "Job", true)}, want: plan.CauseWorkload},
 		"a deleted pod of a Deployment":           {pods: []corev1.Pod{deleted(controlledBy("apps/v1", "ReplicaSet", true))}, want: plan.CauseWorkload},
@@ -71,6 +73,7 @@ func TestOrphans(t *testing.T) {
 		"another namespace that is gone":          {gone: map[string]time.Time{"other": now.Wall.Add(-2 * time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			r.Lent = tc.lent
 			got := plan.Orphans(plan.OrphansInput{
 				Now: now, Reservations: []reservation.Reservation{r}, Pods: plan.PodList{Items: tc.pods}, Gone: tc.gone, Grace: time.Hour,
 			})

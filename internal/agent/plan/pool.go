@@ -13,8 +13,8 @@ import (
 // The CRD refuses a pool that shows more range sets, or a longer one. Such sets are left out.
 const maxRangeSets, maxRangeSet = 16, 1024
 
-// PoolStatus counts the addresses of a network, given its number of reservations. It holds
-// no conditions.
+// PoolStatus counts the addresses of a network, given its number of reservations. The addresses of guests are in the pool of
+// another node. It holds no conditions.
 func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus {
 	s := v1alpha1.NodeIPPoolStatus{
 		Node: node, Network: n.Name, Total: ipam.Pods(n.Sets), Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
@@ -23,6 +23,16 @@ func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus 
 	for _, set := range n.Sets {
 		if text := handedOut(set).String(); len(text) <= maxRangeSet && len(s.Ranges) < maxRangeSets {
 			s.Ranges = append(s.Ranges, text)
+		}
+	}
+	for _, a := range n.Attachments {
+		if a.Guest != 0 {
+			s.Attached--
+		}
+	}
+	for _, r := range n.Reservations {
+		if r.Guest != 0 {
+			s.Reserved--
 		}
 	}
 	s.Free = max(0, s.Total-s.Attached-s.Reserved)

@@ -46,6 +46,17 @@ func TestMirrorOfAPool(t *testing.T) {
 			want:  v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 1, Reserved: 1, Free: 3},
 			share: 3, says: []string{free, "ShareReached=False (ShareLeft)"},
 		},
+		"a guest attached, one reserved, and one lent": {
+			network: plan.Network{
+				Attachments: []reservation.Attachment{attached(), attached(func(a *reservation.Attachment) { a.Guest = 8 })},
+				Reservations: []reservation.Reservation{
+					reserved(0), reserved(0, func(r *reservation.Reservation) { r.Guest = 8 }), reserved(0, func(r *reservation.Reservation) { r.Lent = 7 }),
+				},
+				Limits: limits(3, false),
+			},
+			want:  v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 1, Reserved: 2, Free: 2},
+			share: 3, says: []string{free, "ShareReached=False (ShareLeft)"},
+		},
 		"more attached than the ranges have now": {
 			network: plan.Network{Attachments: make([]reservation.Attachment, 7)},
 			want:    v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 7},

@@ -236,7 +236,7 @@ func (c *Config) assign(left []netip.Addr) ([]netip.Addr, error) {
 func (c *Config) Fits(wanted, addrs []netip.Addr, guest bool) error {
 	if guest {
 		for n, a := range addrs {
-			if _, err := c.RangeFor(n, a); err != nil {
+			if _, _, err := c.SubnetOf(n, a); err != nil {
 				return err
 			}
 		}
@@ -253,18 +253,24 @@ func (c *Config) Fits(wanted, addrs []netip.Addr, guest bool) error {
 	return nil
 }
 
-// RangeFor returns the range with the mask and the gateway of an address, which is of the set with that number. For one of
-// another node it is the first range of the family.
-func (c *Config) RangeFor(set int, a netip.Addr) (ipam.Range, error) {
+// SubnetOf returns an address with the mask of its range, and the gateway. The address is of the set with that number. One of
+// another node gets the mask of the first range of its family, and a gateway in the subnet of the address: ptp, which answers for
+// any gateway, cannot reach another one.
+func (c *Config) SubnetOf(set int, a netip.Addr) (subnet netip.Prefix, gateway netip.Addr, err error) {
 	if set < len(c.Sets) {
 		if r, ok := c.Sets[set].Contains(a); ok {
-			return r, nil
+			return netip.PrefixFrom(a, r.Subnet.Bits()), r.Gateway, nil
 		}
 	}
 	for _, s := range c.Sets {
-		if s[0].Start.BitLen() == a.BitLen() {
-			return s[0], nil
+		if s[0].Start.BitLen() != a.BitLen() {
+			continue
 		}
+		subnet = netip.PrefixFrom(a, s[0].Subnet.Bits())
+		if gateway = subnet.Masked().Addr().Next(); gateway == a {
+			gateway = gateway.Next()
+		}
+		return subnet, gateway, nil
 	}
-	return ipam.Range{}, fmt.Errorf("%s is of another node, and no range of this network has its family", a)
+	return subnet, gateway, fmt.Errorf("%s is of another node, and no range of this network has its family", a)
 }
