@@ -126,7 +126,7 @@ func TestCheckFindsFaults(t *testing.T) {
 					return errors.Join(meta.Put([]byte("schema"), []byte("\x00\x00\x00\x09")), meta.Put([]byte("schemasum"), []byte(newerSum)))
 				})
 			},
-			want:  "violation file DIR/state schema 9, this version reads up to 2: install the newer limpet-ipam again: state file was written by a newer version",
+			want:  "violation file DIR/state schema 9, this version reads up to 3: install the newer limpet-ipam again: state file was written by a newer version",
 			lasts: true,
 		},
 	} {
