@@ -249,6 +249,7 @@ func TestLoansThatContradictThemselvesAreRefused(t *testing.T) {
 		"an unknown one after another":  update(held, to(func(s status) { s.Borrower, s.Epoch = loan.Unknown, 6 })),
 		"an end with a borrower":        update(held, to(func(s status) { s.Phase = "Ended" })),
 		"a question with a borrower":    update(held, to(func(s status) { s.Phase = "Asked" })),
+		"a write that compares nothing": update(held, func(b borrowed) { b.ResourceVersion = "" }),
 		"a phase that there is not":     update(held, to(func(s status) { s.Phase = "Sold" })),
 		"no epoch":                      create(changed(next, to(func(s status) { s.Epoch = 0 }))), // which is none in the state of a node
 		"an epoch without a next one":   create(changed(next, to(func(s status) { s.Epoch = 1<<63 - 1 }))),
