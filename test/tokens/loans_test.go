@@ -134,6 +134,7 @@ func TestAStolenTokenOfAnAgentTakesNoLoan(t *testing.T) {
 		"create one that ends":             {denied, create(changed(lost, to(func(s status) { s.Phase = "Ending" })))},
 		"create one that is freed":         {denied, create(changed(lost, to(func(s status) { s.Free = true })))},
 		"create one to be given back":      {denied, create(changed(lost, to(func(s status) { s.GiveBack = true })))},
+		"create with the last epoch":       {denied, create(changed(lost, to(func(s status) { s.Epoch = 1 << 62 })))},
 		"create under the name of another": {denied, create(changed(lost, func(b borrowed) { b.Spec.Pod = "web-9" }))},
 		"create under one with a dot":      {denied, create(changed(lost, func(b borrowed) { b.Spec.Pod, b.Spec.Interface, b.Name = "a.b", "c", "a.b.c.net" }))},
 		"create with a finalizer":          {denied, create(changed(lost, func(b borrowed) { b.Finalizers = []string{"example.com/hold"} }))},
