@@ -163,7 +163,9 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 	thief := env.As(t, env.Token(t, controller, v.node.Name))
 	ns := v.running.Namespace
 	asked := lending(ns, "web-0", loan.Loan{Home: v.node.Name, Phase: loan.Asked, Epoch: 1})
-	env.Create(t, asked)
+	kept := shown(ns, "web-0", v.node)
+	kept.Status.State, kept.Status.Until = limpetv1alpha1.IPReserved, &metav1.Time{Time: time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)}
+	env.Create(t, asked, kept)
 	pods := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
 	type cases = map[string]struct {
 		by string
@@ -264,6 +266,9 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			})},
 			"delete what a user wrote":          {denied, remove(v.written)},
 			"delete all":                        {byRole, removeAll(&appsv1beta1.PersistentPodState{}, client.InNamespace(ns))},
+			"change a reservation":              {denied, patch(kept, `{"status":{"ips":"10.0.0.9"}}`)},
+			"release it at another time":        {denied, patch(kept, `{"metadata":{"labels":{"limpet.dev/release":"20990102T030406Z"}}}`)},
+			"hold it by a finalizer":            {denied, patch(kept, `{"metadata":{"finalizers":["example.com/hold"]}}`)},
 			"write reservations":                {byRole, create(shown(ns, "web-0", v.node))},
 			"delete pools":                      {byRole, remove(pool(v.node, "net"))},
 			"delete all reservations of agents": {byRole, removeAll(&limpetv1alpha1.IPReservation{}, client.InNamespace(ns))},
@@ -397,7 +402,9 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 	var namespace corev1.Namespace
 	env.Read(t, client.ObjectKey{Name: "limpet-system"}, &namespace)
 	made, event := generatedState(ns, "made"), ownEvent(ns, "ours")
-	asked := lending(ns, "web-0", loan.Loan{Home: v.node.Name, Phase: loan.Asked, Epoch: 1})
+	asked, kept := lending(ns, "web-0", loan.Loan{Home: v.node.Name, Phase: loan.Asked, Epoch: 1}), shown(ns, "web-0", v.node)
+	kept.Status.State, kept.Status.Until = limpetv1alpha1.IPReserved, &metav1.Time{Time: time.Date(2099, 1, 2, 3, 4, 5, 0, time.UTC)}
+	env.Create(t, kept)
 	kruises := generatedState(ns, "kruises")
 	kruises.Labels = nil
 	env.Create(t, kruises)
@@ -501,6 +508,7 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"let a pod keep it", update(v.book, func(b *limpetv1alpha1.DisruptionBook) {
 			b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "x", UID: "x"}}
 		})},
+		{"release a reservation", patch(kept, `{"metadata":{"labels":{"limpet.dev/release":"20990102T030405Z"}}}`)},
 		{"list loans", list(&limpetv1alpha1.BorrowedAddressList{})},
 		{"ask for a loan", create(asked)},
 		{"name the borrower of a loan", update(asked, to(func(s *limpetv1alpha1.BorrowedAddressStatus) {

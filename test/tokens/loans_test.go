@@ -24,10 +24,9 @@ type borrowed = *limpetv1alpha1.BorrowedAddress
 
 // lending is the object of a loan.
 func lending(ns, pod string, l loan.Loan) borrowed {
+	spec := limpetv1alpha1.BorrowedAddressSpec{Pod: pod, Interface: "eth0", Network: "net", IPs: "10.0.0.5"}
 	return &limpetv1alpha1.BorrowedAddress{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: pod + ".eth0.net"},
-		Spec:       limpetv1alpha1.BorrowedAddressSpec{Pod: pod, Interface: "eth0", Network: "net", IPs: "10.0.0.5"},
-		Status:     statusOfLoan(l),
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: spec.ObjectName()}, Spec: spec, Status: statusOfLoan(l),
 	}
 }
 
@@ -135,6 +134,9 @@ func TestAStolenTokenOfAnAgentTakesNoLoan(t *testing.T) {
 		"create one that ends":             {denied, create(changed(lost, to(func(s status) { s.Phase = "Ending" })))},
 		"create one that is freed":         {denied, create(changed(lost, to(func(s status) { s.Free = true })))},
 		"create one to be given back":      {denied, create(changed(lost, to(func(s status) { s.GiveBack = true })))},
+		"create with the last epoch":       {denied, create(changed(lost, to(func(s status) { s.Epoch = 1 << 62 })))},
+		"create under the name of another": {denied, create(changed(lost, func(b borrowed) { b.Spec.Pod = "web-9" }))},
+		"create under one with a dot":      {denied, create(changed(lost, func(b borrowed) { b.Spec.Pod, b.Spec.Interface, b.Name = "a.b", "c", "a.b.c.net" }))},
 		"create with a finalizer":          {denied, create(changed(lost, func(b borrowed) { b.Finalizers = []string{"example.com/hold"} }))},
 		"create with a label":              {denied, create(changed(lost, func(b borrowed) { b.Labels = map[string]string{"a": "b"} }))},
 		"create with an annotation":        {denied, create(changed(lost, func(b borrowed) { b.Annotations = map[string]string{"a": "b"} }))},
@@ -152,7 +154,10 @@ func TestAStolenTokenOfAnAgentTakesNoLoan(t *testing.T) {
 	refused(t, thief, "may write no loan of which it is neither home nor the borrower", update(theirs, to(func(s status) { s.Phase = "Ended" })))
 	env.Change(t, labelled, func() { labelled.Finalizers = nil })
 	allowed(t, thief, create(lost)) // as any agent may, for its own node
+	owned := lending(ns, "apps/Deployment/web/db", loan.Loan{Home: own.Name, Borrower: loan.Unknown, Phase: loan.Lent, Epoch: 5})
+	allowed(t, thief, create(owned)) // its name is hashed
 	env.RemoveAtEnd(t, lost)
+	env.RemoveAtEnd(t, owned)
 }
 
 // nodeSteps are all writes of loans that an agent decides for, by what they are: the loan before, if there is one, and the step.
@@ -245,6 +250,7 @@ func TestLoansThatContradictThemselvesAreRefused(t *testing.T) {
 		"an unknown one after another":  update(held, to(func(s status) { s.Borrower, s.Epoch = loan.Unknown, 6 })),
 		"an end with a borrower":        update(held, to(func(s status) { s.Phase = "Ended" })),
 		"a question with a borrower":    update(held, to(func(s status) { s.Phase = "Asked" })),
+		"a write that compares nothing": update(held, func(b borrowed) { b.ResourceVersion = "" }),
 		"a phase that there is not":     update(held, to(func(s status) { s.Phase = "Sold" })),
 		"no epoch":                      create(changed(next, to(func(s status) { s.Epoch = 0 }))), // which is none in the state of a node
 		"an epoch without a next one":   create(changed(next, to(func(s status) { s.Epoch = 1<<63 - 1 }))),
@@ -286,7 +292,7 @@ func TestAnOwnerOfANamespaceWritesNoLoan(t *testing.T) {
 		t.Run(name, func(t *testing.T) { refused(t, owner, denied, do) })
 	}
 	allowed(t, owner, list(&limpetv1alpha1.BorrowedAddressList{}, client.InNamespace(ns)))
-	allowed(t, env.Client, create(next)) // an administrator
+	allowed(t, env.Client, create(next))                                                                       // by an administrator
 	for who, o := range map[string]borrowed{"generic-garbage-collector": mine, "namespace-controller": next} { // when a namespace is deleted
 		config.Impersonate.UserName = "system:serviceaccount:kube-system:" + who
 		allowed(t, env.As(t, config), remove(o))
