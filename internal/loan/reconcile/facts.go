@@ -32,9 +32,11 @@ type facts struct {
 	pod   *corev1.Pod // the one that is alive; nil for none
 	nodes map[string]*corev1.Node
 	loans map[attachment]*limpetv1alpha1.BorrowedAddress
-	// held are the IPReservations of the owner, the newest first.
+	// held are the IPReservations of the owner: those of the recorded addresses first, then the newest.
 	held map[attachment][]limpetv1alpha1.IPReservation
-	over bool
+	// recorded are the addresses of the pod's last life that was Ready.
+	recorded string
+	over     bool
 }
 
 // gather reads what is known of an owner.
@@ -59,8 +61,11 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 			f.held[at] = append(f.held[at], r)
 		}
 	}
+	if f.recorded, err = l.recorded(ctx, owner); err != nil {
+		return nil, err
+	}
 	for _, of := range f.held {
-		slices.SortFunc(of, newestFirst)
+		slices.SortFunc(of, f.likeliest)
 	}
 	f.nodes = nodes
 	pods, err := l.podsOf(ctx, owner)
@@ -72,7 +77,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 			f.pod = &pods[i]
 		}
 	}
-	if len(pods) == 0 {
+	if len(pods) == 0 && f.recorded == "" {
 		f.over, err = l.over(ctx, owner)
 	}
 	return f, err
@@ -124,9 +129,15 @@ func follows(r *limpetv1alpha1.IPReservation) bool {
 	return r.Status.RetainMinutes >= int32(reservation.Forever.Minutes())
 }
 
-// newestFirst orders IPReservations: what a pod has, and then what ended last.
-func newestFirst(a, b limpetv1alpha1.IPReservation) int {
+// likeliest orders IPReservations: the recorded addresses, what a pod has, and then what ended last. An agent may show
+// addresses for any pod; it writes no record.
+func (f *facts) likeliest(a, b limpetv1alpha1.IPReservation) int {
 	switch {
+	case f.recorded != "" && (a.Status.IPs == f.recorded) != (b.Status.IPs == f.recorded):
+		if a.Status.IPs == f.recorded {
+			return -1
+		}
+		return 1
 	case a.Status.Until == nil && b.Status.Until == nil:
 		return strings.Compare(a.Status.Node, b.Status.Node)
 	case a.Status.Until == nil:
@@ -155,18 +166,24 @@ func (l *Lender) podsOf(ctx context.Context, owner client.ObjectKey) ([]corev1.P
 	return []corev1.Pod{pod}, nil
 }
 
-// over reports whether an owner without a pod does not return: no PersistentPodState records it, and no StatefulSet makes it
-// again.
+// recorded returns the addresses that a PersistentPodState records for an owner; "" for none.
+func (l *Lender) recorded(ctx context.Context, owner client.ObjectKey) (string, error) {
+	var states appsv1beta1.PersistentPodStateList
+	if err := l.Client.List(ctx, &states, client.InNamespace(owner.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list PersistentPodStates: %w", err)
+	}
+	for i := range states.Items {
+		if record := states.Items[i].Status.PodStates[owner.Name]; record.NodeName != "" {
+			return record.IPs, nil
+		}
+	}
+	return "", nil
+}
+
+// over reports whether an owner that has no pod and no record does not return: no StatefulSet makes it again.
 func (l *Lender) over(ctx context.Context, owner client.ObjectKey) (bool, error) {
 	if strings.Contains(owner.Name, "/") {
 		return l.controllerGone(ctx, owner)
-	}
-	var states appsv1beta1.PersistentPodStateList
-	if err := l.Client.List(ctx, &states, client.InNamespace(owner.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list PersistentPodStates: %w", err)
-	}
-	if slices.ContainsFunc(states.Items, func(s appsv1beta1.PersistentPodState) bool { return s.Status.PodStates[owner.Name].NodeName != "" }) {
-		return false, nil
 	}
 	at := strings.LastIndexByte(owner.Name, '-')
 	if at < 0 {

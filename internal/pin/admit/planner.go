@@ -158,6 +158,12 @@ func (p *Planner) restore(ctx context.Context, in *pin.Input, cached *appsv1beta
 	}
 	name := in.Pod.Name
 	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
+	if pin.Follows(in.Pod) {
+		if in.State = pin.AtAddressHome(in.State, in.Pod, holders, nodes); !in.Holds {
+			in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
+		}
+		return nil
+	}
 	claimed := pin.NewerHolder(in.State, name, holders)
 	held := holders
 	if holders, err = p.proven(ctx, in, holders); err != nil {

@@ -46,6 +46,15 @@ func (n *Nominator) addHomes(ctx context.Context, in *pin.GateInput) error {
 	if in.Homes = pin.Homes(state, in.Pod.Name, nil); in.Asks() != "" {
 		return nil
 	}
+	if pin.Follows(in.Pod) {
+		held, nodes, err := cluster.HeldOn(ctx, n.Client, client.ObjectKeyFromObject(in.Pod))
+		if state != nil {
+			if home := pin.AddressHome(state.Status.PodStates[in.Pod.Name], pin.Holders(held, nodes, in.Now), nodes); home != nil {
+				in.Homes = append(in.Homes, home.Name)
+			}
+		}
+		return err
+	}
 	in.Homes, err = n.homesByAddress(ctx, in, state)
 	return err
 }

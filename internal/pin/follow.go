@@ -1,0 +1,53 @@
+package pin
+
+import (
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/limpet-io/limpet/internal/platform/fit"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// Follows reports whether the address of a pod goes along to other nodes.
+func Follows(pod *corev1.Pod) bool {
+	return pod.Annotations[reservation.ModeAnnotation] == reservation.Follow.String()
+}
+
+// AddressHome returns the node to which a pod that follows goes home: its ranges have the recorded address, and it shows that
+// it keeps it; nil for none.
+func AddressHome(record appsv1beta1.PodState, holders []Holder, nodes map[string]*corev1.Node) *corev1.Node {
+	for _, h := range holders {
+		if node := nodes[h.Node]; node != nil && h.IPs == record.IPs && ownsFirst(node, h.IPs) {
+			return node
+		}
+	}
+	return nil
+}
+
+// ownsFirst reports whether the pod CIDRs of a node have the first of some addresses.
+func ownsFirst(node *corev1.Node, ips string) bool {
+	first, _, _ := strings.Cut(ips, ",")
+	addr, err := netip.ParseAddr(first)
+	if err != nil {
+		return false
+	}
+	for _, cidr := range node.Spec.PodCIDRs {
+		if p, err := netip.ParsePrefix(cidr); err == nil && p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// AtAddressHome returns the state as if a pod that follows had run at the home of its address, if that can take the pod. Else
+// it returns the state itself: the pod goes where its address is, or anywhere, and takes it along.
+func AtAddressHome(s *appsv1beta1.PersistentPodState, pod *corev1.Pod, holders []Holder, nodes map[string]*corev1.Node) *appsv1beta1.PersistentPodState {
+	home := AddressHome(s.Status.PodStates[pod.Name], holders, nodes)
+	if home == nil || home.Name == RecordedNode(s, pod.Name) || obstructed(home, pod) || !fit.Ready(home) {
+		return s
+	}
+	return RestoreRecord(s, pod.Name, home, holders)
+}
