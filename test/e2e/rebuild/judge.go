@@ -25,10 +25,11 @@ type Outcome string
 
 // The outcomes.
 const (
-	Kept  Outcome = "kept"  // same node, same addresses
-	Moved Outcome = "moved" // other node
-	Lost  Outcome = "lost"  // same node, other addresses
-	Gone  Outcome = "gone"  // not rebuilt
+	Kept     Outcome = "kept"     // same node, same addresses
+	Followed Outcome = "followed" // other node, same addresses
+	Moved    Outcome = "moved"    // other node, other addresses
+	Lost     Outcome = "lost"     // same node, other addresses
+	Gone     Outcome = "gone"     // not rebuilt
 )
 
 // Rebuilt reports whether after is the Ready pod that was rebuilt from before: another pod
@@ -42,6 +43,8 @@ func Judge(before, after Seen) Outcome {
 	switch {
 	case !Rebuilt(before, after):
 		return Gone
+	case before.Node != after.Node && slices.Equal(before.IPs, after.IPs):
+		return Followed
 	case before.Node != after.Node:
 		return Moved
 	case !slices.Equal(before.IPs, after.IPs):
@@ -65,10 +68,10 @@ type Result struct {
 	FreeToMove string `json:"excused,omitempty"`
 }
 
-// Good reports whether the pod was kept and responds.
-func (r Result) Good() bool { return r.Outcome == Kept && r.Answered }
+// Good reports whether the addresses of the pod were kept, and the pod responds.
+func (r Result) Good() bool { return (r.Outcome == Kept || r.Outcome == Followed) && r.Answered }
 
-// Count returns how many pods were kept, of how many that should have been, and how many were
+// Count returns how many pods kept their addresses, of how many that should have been, and how many were
 // free to move.
 func Count(results []Result) (kept, of, moved int) {
 	for _, r := range results {

@@ -22,6 +22,9 @@ type Runner struct {
 	Bed *bed.Bed
 	// App is the label app of the pods; "" for that of the StatefulSet.
 	App    string
+	// Follows tells that the addresses of the pods follow them: no pod is free to lose them.
+	Follows bool
+
 	before map[string]Seen
 }
 
@@ -51,6 +54,9 @@ func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 	var results []Result
 	for _, p := range pods {
 		result := Result{Step: s.Name, Pod: p, Before: r.before[p], After: after[p], Took: w.took[p], FreeToMove: s.FreeToMove, Outcome: Judge(r.before[p], after[p])}
+		if r.Follows {
+			result.FreeToMove = ""
+		}
 		if result.Outcome != Gone {
 			result.Problem = r.call(ctx, result)
 			result.Answered = result.Problem == ""

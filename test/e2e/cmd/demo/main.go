@@ -71,10 +71,7 @@ func demo(ctx context.Context, o options) error {
 		progress("removing the cluster")
 		err = errors.Join(err, b.Down())
 	}
-	kept, of, moved := rebuild.Count(results)
-	if moved > 0 {
-		fmt.Printf("\nmoved with the node that was drained: %d, counted apart\n", moved)
-	}
+	kept, of, _ := rebuild.Count(results)
 	if err != nil {
 		return fmt.Errorf("kept %d/%d, then failed: %w", kept, of, err)
 	}
@@ -107,11 +104,11 @@ func handOver(b *bed.Bed, o options, progress func(string, ...any)) error {
 
 // story applies the manifest, shows the objects and runs all steps.
 func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...any)) ([]rebuild.Result, error) {
-	runner := &rebuild.Runner{Bed: b}
+	runner := &rebuild.Runner{Bed: b, Follows: true}
 	if err := b.Probe(ctx); err != nil {
 		return nil, err
 	}
-	manifest := o.repo + "/test/e2e/testdata/keep.yaml"
+	manifest := o.repo + "/test/e2e/testdata/follow.yaml"
 	progress("kubectl apply -f %s", strings.TrimPrefix(manifest, o.repo+"/"))
 	if err := runner.Apply(ctx, manifest); err != nil {
 		return nil, err
@@ -211,8 +208,8 @@ func budget(ctx context.Context, b *bed.Bed, progress func(string, ...any)) erro
 
 func line(r rebuild.Result) string {
 	verdict := string(r.Outcome)
-	if r.FreeToMove != "" && r.Outcome == rebuild.Moved {
-		verdict += " (" + r.FreeToMove + ")"
+	if r.Outcome == rebuild.Followed {
+		verdict = "kept, the address followed"
 	}
 	if r.Problem != "" {
 		verdict += ", but " + r.Problem
