@@ -140,7 +140,7 @@ func (ad *adding) gather() (in reservation.AddInput, err error) {
 	ad.beside.Taken = ad.taken(ad.beside.Taken)
 	in = reservation.AddInput{
 		Now: a.Since, ID: a.ID, Owner: a.Owner, UID: a.UID, Mode: a.Mode, WantsRetention: a.WantsRetention(), PredecessorWait: ad.conf.PredecessorWait,
-		Fits: ad.fits, Existing: ad.beside.Existing, Reserved: ad.beside.Kept, Home: ad.conf.Annotations[reservation.HomeAnnotation],
+		Fits: ad.fits, Existing: ad.beside.Existing, Reserved: ad.beside.Kept,
 	}
 	existing, found, err := ad.tx.Attachment(a.ID)
 	if found {
@@ -149,6 +149,7 @@ func (ad *adding) gather() (in reservation.AddInput, err error) {
 	if in.Existing != nil || err != nil || !a.Owner.Named() {
 		return in, err
 	}
+	in.Home = ad.conf.Annotations[reservation.HomeAnnotation]
 	if in.Earlier, err = ad.predecessors(); err != nil {
 		return in, err
 	}

@@ -27,6 +27,7 @@ type LoanFacts struct {
 	Ended reservation.NetNS
 
 	reserved    *reservation.Reservation
+	other       *reservation.Reservation // of the owner, with other addresses
 	attachments []reservation.Attachment // those of earlier boots have ended
 }
 
@@ -45,8 +46,11 @@ func GatherLoan(tx *persistence.Tx, owner reservation.Owner, addrs []netip.Addr,
 		f.Addresses = newestAddresses(r, all)
 	}
 	f.Record.Confirmed = true
+	if found {
+		f.other = &r
+	}
 	if found && sameAddresses(r.Addresses, f.Addresses) {
-		f.reserved, f.Own = &r, r.Lent == 0
+		f.reserved, f.other, f.Own = &r, nil, r.Lent == 0
 		f.Record = loan.Record{Lent: r.Lent, Guest: r.Guest, Confirmed: r.BootID == now.BootID}
 		if f.Record.Confirmed {
 			f.Ended = r.NetNS
@@ -150,6 +154,11 @@ func (f LoanFacts) write(tx *persistence.Tx, owner reservation.Owner, step loan.
 	ended := f.Record.Guest != 0 && step.Record.Guest == 0 || f.Record.Lent != 0 && step.Record.Lent == 0
 	switch {
 	case step.Reserve, r.OnLoan(), !ended && f.Own:
+		if f.other != nil {
+			if err := free(tx, *f.other, now); err != nil {
+				return err
+			}
+		}
 		return tx.PutReservation(r)
 	case ended && f.Record.Guest == 0:
 		return tx.PutReleased(r.Release(), now)

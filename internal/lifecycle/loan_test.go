@@ -35,6 +35,13 @@ func loaned(boot string, lent, guest int64) reservation.Reservation {
 	}
 }
 
+// another is a reservation of the same owner, with another address.
+func another(lent int64) reservation.Reservation {
+	r := loaned("boot", lent, 0)
+	r.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.9")}
+	return r
+}
+
 func before(a reservation.Attachment) reservation.Attachment {
 	a.Since = earlier
 	return a
@@ -153,6 +160,14 @@ func TestWriteLoan(t *testing.T) {
 		"home confirms what a pod had before it started": {
 			has: state{attached: []reservation.Attachment{before(following(0))}}, was: lifecycle.LoanFacts{Own: true},
 			step: write(loan.Record{}), record: confirmed, own: true,
+		},
+		"a node borrows, and had another address": {
+			has: state{reserved: []reservation.Reservation{another(0)}}, was: lifecycle.LoanFacts{Record: confirmed},
+			step: write(loan.Record{Guest: 8}), record: loan.Record{Guest: 8, Confirmed: true}, own: true,
+		},
+		"a node does not borrow what would end another loan": {
+			has: state{reserved: []reservation.Reservation{another(5)}}, was: lifecycle.LoanFacts{Record: confirmed},
+			step: write(loan.Record{Guest: 8}), want: reservation.ErrLoan, record: confirmed, free: true,
 		},
 		"nothing is confirmed": {was: lifecycle.LoanFacts{Record: confirmed}, step: write(loan.Record{}), record: confirmed, free: true},
 		"no step that writes":  {was: lifecycle.LoanFacts{Record: confirmed}, step: loan.Step{}, want: cmpopts.AnyError, record: confirmed, free: true},

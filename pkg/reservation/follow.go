@@ -52,10 +52,11 @@ func whyWaits(in *AddInput) string {
 	if newestLife(in) != nil { // and has the address: its end comes first
 		f.Own, f.Confirmed = true, true
 	}
+	if !follows || PlanFollowing(f) != Refuse {
+		return ""
+	}
 	what := "the address is of node " + in.Home + ", and limpet-agent has not borrowed it"
 	switch {
-	case !follows || PlanFollowing(f) != Refuse:
-		return ""
 	case f.Lent:
 		what = join(addrs) + " is lent to another node, and limpet-agent has not taken it back"
 	case f.Own:

@@ -127,6 +127,9 @@ func (r *rebuild) attach(all []Attachment, alive bool) {
 			continue
 		}
 		a.Addresses = once(a.Addresses)
+		if a.follows() && !alive && !r.in.Complete { // as of a reservation
+			a.Since.BootID = ""
+		}
 		if r.take(a.ID.Network, a.Addresses, a.Holder()) {
 			r.known[a.ID] = true
 			r.newest[a.Owner] = max(r.newest[a.Owner], a.Seq)

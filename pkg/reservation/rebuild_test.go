@@ -23,10 +23,15 @@ func TestRebuiltLoansAreUnconfirmed(t *testing.T) {
 	for _, complete := range []bool{true, false} {
 		guest := kept(2, 2)
 		guest.Mode, guest.Guest, guest.BootID = reservation.Follow, 8, "b"
+		ended := at("c1", "a", 9, 1)
+		ended.Mode, ended.Since.BootID = reservation.Follow, "b"
 		d := reservation.PlanRebuild(reservation.RebuildInput{
-			Now: now, Read: reservation.Records{Reservations: []reservation.Reservation{guest}}, Complete: complete,
+			Now: now, Read: reservation.Records{Reservations: []reservation.Reservation{guest}, Attachments: of(ended)}, Complete: complete,
 			Alive: func(reservation.Attachment) bool { return false },
 		})
+		if len(d.Attachments) != 1 || (d.Attachments[0].Since.BootID == "b") != complete {
+			t.Errorf("complete %t: %+v", complete, d.Attachments)
+		}
 		if len(d.Reservations) != 1 || d.Reservations[0].Guest != 8 || (d.Reservations[0].BootID == "b") != complete {
 			t.Errorf("complete %t: %+v", complete, d.Reservations)
 		}
