@@ -15,9 +15,13 @@ func TestALoanHasTheNameOfItsOwner(t *testing.T) {
 	}
 	names := map[string]v1alpha1.BorrowedAddressSpec{}
 	for _, s := range []v1alpha1.BorrowedAddressSpec{
-		{Pod: "a", Interface: "b", Network: "c.d"}, {Pod: "a", Interface: "b.c", Network: "d"}, {Pod: "a.b", Interface: "c", Network: "d"},
-		{Pod: "apps/Deployment/a/b", Interface: "eth0", Network: "limpet"}, {Pod: "apps/Deployment/a", Interface: "b/eth0", Network: "limpet"},
-		{Pod: "a", Interface: "B", Network: "c"}, {Pod: "a", Interface: "b", Network: "c"},
+		{Pod: "a", Interface: "b", Network: "c.d"},
+		{Pod: "a", Interface: "b.c", Network: "d"},
+		{Pod: "a.b", Interface: "c", Network: "d"},
+		{Pod: "apps/Deployment/a/b", Interface: "eth0", Network: "limpet"},
+		{Pod: "apps/Deployment/a", Interface: "b/eth0", Network: "limpet"},
+		{Pod: "a", Interface: "B", Network: "c"},
+		{Pod: "a", Interface: "b", Network: "c"},
 	} {
 		name := s.ObjectName()
 		if other, taken := names[name]; taken {
