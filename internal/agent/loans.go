@@ -216,12 +216,12 @@ func (l *lending) failed(ctx context.Context, err error) (again time.Duration, _
 // later notes that a step of an owner failed; false if the API server would answer no other one either. Another writer was
 // first where the error is none that people need to know.
 func (l *lending) later(o reservation.Owner, err error) bool {
-	var answer answerError
-	if errors.As(err, &answer) {
-		switch plan.Judge(answer.verb, answer.err) {
-		case plan.Busy:
+	if answer, ok := errors.AsType[answerError](err); ok {
+		means := plan.Judge(answer.verb, answer.err)
+		if means == plan.Busy {
 			return false
-		case plan.Outdated, plan.Vanished:
+		}
+		if means == plan.Outdated || means == plan.Vanished {
 			err = nil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -130,13 +129,13 @@ func (p lendPass) carryOut(ctx context.Context, c plan.LoanCase) error {
 			return err
 		}
 		switch s.Verb {
+		case loan.Nothing, loan.Read: // what was read is live
 		case loan.Write:
 			err = p.write(ctx, c, s)
 		case loan.Put:
 			c.Object, err = p.put(ctx, c, s.Loan)
 		case loan.Remove:
-			err = p.remove(ctx, c.Object)
-			c.Object = nil
+			c.Object, err = nil, p.remove(ctx, c.Object)
 		}
 		if err != nil {
 			return err
@@ -207,8 +206,8 @@ func (l *lending) allStored(ctx context.Context) (all []*v1alpha1.BorrowedAddres
 
 // waitMarker is the file that an ADD makes which waits for the record of an owner.
 func waitMarker(stateDir string, o reservation.Owner) string {
-	pod := strings.ReplaceAll(o.Namespace+"."+o.Pod, "/", ".")
-	return filepath.Join(stateDir, persistence.PendingDir, fmt.Sprintf(".%s:loan.%s:%s", o.Network, pod, o.IfName))
+	id := o.LoanID()
+	return filepath.Join(stateDir, persistence.PendingDir, fmt.Sprintf(".%s:%s:%s", id.Network, id.ContainerID, id.IfName))
 }
 
 // waits reports whether an ADD waits for the record of an owner: its pod is on this node, whatever the list of pods says.

@@ -38,7 +38,7 @@ func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []clai
 		taken[c.prefix.Addr()] = true
 	}
 	wanted := map[netip.Addr]Route{}
-	for _, o := range in.byEpoch() {
+	for _, o := range in.guests() {
 		home, known := claims[o.Status.Home]
 		if !known { // it is gone
 			home = networks
@@ -63,16 +63,14 @@ func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []clai
 	return routes
 }
 
-// byEpoch returns the loans with a guest on another node, the newest last.
-func (in OwnNetworkInput) byEpoch() []*v1alpha1.BorrowedAddress {
+// guests returns the loans with a guest on another node, the newest last.
+func (in OwnNetworkInput) guests() []*v1alpha1.BorrowedAddress {
 	all := slices.DeleteFunc(slices.Clone(in.Loans), func(o *v1alpha1.BorrowedAddress) bool {
-		_, _, valid := LoanOwner(o)
-		phase := loan.Phase(o.Status.Phase)
-		return !valid || phase != loan.Lent && phase != loan.Ending ||
-			o.Status.Borrower == "" || o.Status.Borrower == loan.Unknown || o.Status.Borrower == in.Node
+		phase, at := loan.Phase(o.Status.Phase), o.Status.Borrower
+		return phase != loan.Lent && phase != loan.Ending || at == "" || at == loan.Unknown || at == in.Node
 	})
 	slices.SortFunc(all, func(a, b *v1alpha1.BorrowedAddress) int {
-		return cmp.Or(cmp.Compare(a.Status.Epoch, b.Status.Epoch), strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+		return cmp.Or(cmp.Compare(a.Status.Epoch, b.Status.Epoch), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return all
 }

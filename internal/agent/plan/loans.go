@@ -42,7 +42,8 @@ func LoanCases(in LoansInput) []LoanCase {
 	for _, o := range in.Loans {
 		owner, addrs, valid := LoanOwner(o)
 		has, recorded := records[owner]
-		if valid && (recorded || o.Status.Home == in.Node || o.Status.Borrower == in.Node || in.owns(addrs)) {
+		concerns := recorded || o.Status.Home == in.Node || o.Status.Borrower == in.Node || in.owns(addrs)
+		if valid && concerns && o.Name == o.Spec.ObjectName() { // one of another name counts for nothing: the owner could have two
 			if SameAddresses(has, addrs) { // else it is about others
 				delete(records, owner)
 			}
@@ -59,12 +60,12 @@ func LoanCases(in LoansInput) []LoanCase {
 func (in LoansInput) records() map[reservation.Owner][]netip.Addr {
 	all := map[reservation.Owner][]netip.Addr{}
 	for _, a := range in.State.Attachments {
-		if a.Owner.Named() && a.Mode == reservation.Follow && (a.Guest != 0 || a.Since.BootID != in.BootID) {
+		if a.Owner.Named() && (a.Guest != 0 || a.Mode == reservation.Follow && a.Since.BootID != in.BootID) {
 			all[a.Owner] = a.Addresses
 		}
 	}
 	for _, r := range in.State.Reservations {
-		if r.Lent != 0 || r.Guest != 0 || r.Mode == reservation.Follow && r.BootID != in.BootID {
+		if r.OnLoan() || r.Mode == reservation.Follow && r.BootID != in.BootID {
 			all[r.Owner] = r.Addresses
 		}
 	}
@@ -103,9 +104,11 @@ func SameAddresses(a, b []netip.Addr) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(b, func(addr netip.Addr) bool { return !slices.Contains(a, addr) })
 }
 
-// LoanOwner returns the owner and the addresses of a loan. A loan of another network is none of own mode, and one without
-// the name that its owner gives it counts for nothing: the owner could have two.
+// LoanOwner returns the owner and the addresses of a loan. A loan of another network is none of own mode.
 func LoanOwner(o *v1alpha1.BorrowedAddress) (owner reservation.Owner, addrs []netip.Addr, valid bool) {
+	if o.Spec.Network != NetworkName {
+		return owner, nil, false
+	}
 	for text := range strings.SplitSeq(o.Spec.IPs, ",") {
 		a, err := netip.ParseAddr(text)
 		if err != nil || a.Zone() != "" {
@@ -113,8 +116,7 @@ func LoanOwner(o *v1alpha1.BorrowedAddress) (owner reservation.Owner, addrs []ne
 		}
 		addrs = append(addrs, a)
 	}
-	owner = reservation.Owner{Network: o.Spec.Network, Namespace: o.Namespace, Pod: o.Spec.Pod, IfName: o.Spec.Interface}
-	return owner, addrs, o.Spec.Network == NetworkName && o.Name == o.Spec.ObjectName()
+	return reservation.Owner{Network: o.Spec.Network, Namespace: o.Namespace, Pod: o.Spec.Pod, IfName: o.Spec.Interface}, addrs, true
 }
 
 // Input returns what the agent knows of a case, apart from what the state says. The parameter bound says that a pod of the
