@@ -29,9 +29,6 @@ const (
 	comes = 10 * time.Second
 )
 
-// errLoansUnread says why a node does not get more ranges yet: another node may have an address of them, as a guest.
-var errLoansUnread = errors.New("the loans of the node's new ranges were not read yet")
-
 // lending carries out what loan.PlanNode decides. It has a goroutine of its own: rounds never wait for the API server.
 type lending struct {
 	*Agent
@@ -143,7 +140,7 @@ func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 		return 0, nil
 	}
 	in := *state
-	in.Loans, in.BootID = loans, l.Now().BootID
+	in.Loans, in.BootID, in.Waits = loans, l.Now().BootID, l.waits
 	cases := plan.LoanCases(in)
 	l.forget(cases)
 	if len(cases) == 0 {
@@ -183,9 +180,10 @@ func (l *lending) readAll(ctx context.Context, ranges []netip.Prefix) error {
 		if !p.in.Input(c, false, true).Owns {
 			continue
 		}
-		if err := p.carryOut(ctx, c); err != nil {
+		err := p.carryOut(ctx, c)
+		if _, answered := errors.AsType[answerError](err); err != nil && !answered && !errors.Is(err, reservation.ErrHeld) {
 			return fmt.Errorf("record loans of new ranges: %w", err)
-		}
+		} // else the record stands, or a pod has the address already
 	}
 	l.mu.Lock()
 	l.read, l.unread = append(l.read, ranges...), nil

@@ -80,7 +80,7 @@ func (p lendPass) plan(tx *persistence.Tx, c plan.LoanCase, live bool) (plan.Loa
 		}
 	}
 	c.Addresses = facts.Addresses
-	in := p.in.Input(c, p.hasPod(c) || waits(p.StateDir, c.Owner), live)
+	in := p.in.Input(c, p.hasPod(c) || p.waits(c.Owner), live)
 	in.Record, in.Own, in.Attached, in.Taken = facts.Record, facts.Own, facts.Attached, facts.Taken
 	s := loan.PlanNode(in)
 	if plan.Untaken(in, s) && p.mayCome(c) {
@@ -211,4 +211,4 @@ func waitMarker(stateDir string, o reservation.Owner) string {
 }
 
 // waits reports whether an ADD waits for the record of an owner: its pod is on this node, whatever the list of pods says.
-func waits(stateDir string, o reservation.Owner) bool { return locked(waitMarker(stateDir, o)) }
+func (l *lending) waits(o reservation.Owner) bool { return locked(waitMarker(l.StateDir, o)) }

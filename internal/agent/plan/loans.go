@@ -23,6 +23,8 @@ type LoansInput struct {
 	// State is what the state has of the own network, and BootID the boot of the node.
 	State  Network
 	BootID string
+	// Waits reports whether an ADD waits for the record of an owner.
+	Waits func(reservation.Owner) bool
 }
 
 // LoanCase is an owner with whose addresses this node has to do: there is a loan, or the state has a record.
@@ -59,13 +61,16 @@ func LoanCases(in LoansInput) []LoanCase {
 // records returns the addresses of the owners of which the state has something that a loan may change.
 func (in LoansInput) records() map[reservation.Owner][]netip.Addr {
 	all := map[reservation.Owner][]netip.Addr{}
+	asked := func(o reservation.Owner, m reservation.Mode, boot string) bool { // of an earlier life that did not follow, the ADD asks
+		return boot != in.BootID && (m == reservation.Follow || in.Waits != nil && in.Waits(o))
+	}
 	for _, a := range in.State.Attachments {
-		if a.Owner.Named() && (a.Guest != 0 || a.Mode == reservation.Follow && a.Since.BootID != in.BootID) {
+		if a.Owner.Named() && (a.Guest != 0 || asked(a.Owner, a.Mode, a.Since.BootID)) {
 			all[a.Owner] = a.Addresses
 		}
 	}
 	for _, r := range in.State.Reservations {
-		if r.OnLoan() || r.Mode == reservation.Follow && r.BootID != in.BootID {
+		if r.OnLoan() || asked(r.Owner, r.Mode, r.BootID) {
 			all[r.Owner] = r.Addresses
 		}
 	}

@@ -70,6 +70,12 @@ func TestLoanCases(t *testing.T) {
 		"it was made before the boot": {
 			reservations: []reservation.Reservation{kept("a", "10.9.1.7", func(r *reservation.Reservation) { r.BootID = "earlier" })}, want: "[a 10.9.1.7]",
 		},
+		"it was made before the boot, for a pod that did not follow": {
+			reservations: []reservation.Reservation{kept("a", "10.9.1.7", func(r *reservation.Reservation) { r.BootID, r.Mode = "earlier", reservation.Preferred })}, want: "[]",
+		},
+		"the same, and an ADD waits": {
+			reservations: []reservation.Reservation{kept("asks", "10.9.1.7", func(r *reservation.Reservation) { r.BootID, r.Mode = "earlier", reservation.Preferred })}, want: "[asks 10.9.1.7]",
+		},
 		"lent":  {reservations: []reservation.Reservation{kept("a", "10.9.1.7", func(r *reservation.Reservation) { r.Lent = 3 })}, want: "[a 10.9.1.7]"},
 		"guest": {reservations: []reservation.Reservation{kept("a", "10.9.7.7", func(r *reservation.Reservation) { r.Guest = 3 })}, want: "[a 10.9.7.7]"},
 		"a guest that runs, whose annotation is gone": {
@@ -93,6 +99,7 @@ func TestLoanCases(t *testing.T) {
 			for _, c := range plan.LoanCases(plan.LoansInput{
 				Node: "n1", Owns: []netip.Prefix{netip.MustParsePrefix("10.9.1.0/24")}, Loans: tc.loans, BootID: "boot",
 				State: plan.Network{Reservations: tc.reservations, Attachments: tc.attachments},
+				Waits: func(o reservation.Owner) bool { return o.Pod == "asks" },
 			}) {
 				text := c.Owner.Pod
 				if c.Object != nil {
