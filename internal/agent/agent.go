@@ -86,6 +86,7 @@ type Agent struct {
 	metrics *metrics
 	cluster *clusterView
 	show    *show.Loop
+	lending *lending // nil unless in own mode
 
 	pluginInstalled, networkInstalled atomic.Bool
 	plugin                            fileState // of the installed plugin, when it was last compared
@@ -140,6 +141,10 @@ func New(c Config) (*Agent, error) {
 		return nil, err
 	}
 	a.cluster = v
+	if c.OwnNetwork {
+		a.lending = newLending(a)
+		a.Registry.MustRegister(a.metrics.loanSteps, a.metrics.loans)
+	}
 	if a.Pods == nil {
 		a.Pods, a.PodsFrom = v, "api"
 	}
@@ -176,6 +181,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}()
 	a.startHealth()
 	defer a.startShow(ctx)()
+	defer a.startLending(ctx)()
 	tick := a.Clock.NewTicker(period)
 	defer tick.Stop()
 	for {
@@ -192,9 +198,28 @@ func (a *Agent) Run(ctx context.Context) error {
 		case err := <-watching:
 			return err
 		case <-tick.C():
+		case <-a.cluster.lent:
+			a.lend(ctx)
 		case <-a.cluster.changes:
 			a.lastFull = time.Time{} // the next round runs all steps
 		}
+	}
+}
+
+// startLending starts the loop that carries out loans. The function that it returns ends it.
+func (a *Agent) startLending(ctx context.Context) (end func()) {
+	if a.lending == nil {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		a.lending.run(ctx)
+	}()
+	return func() {
+		stop()
+		<-done
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -37,6 +38,7 @@ const (
 type clusterView struct {
 	nodes toolscache.SharedIndexInformer // nil unless in own mode
 	nets  toolscache.SharedIndexInformer // of the NodeNetwork; nil unless in own mode
+	loans toolscache.SharedIndexInformer // nil unless in own mode
 	pods  toolscache.SharedIndexInformer // nil when the API server is not the source of pods
 	links *netlink.Handle
 	// follow keeps the ranges of services until its context ends; nil unless in own mode.
@@ -46,15 +48,17 @@ type clusterView struct {
 	// changes receives when the cache is filled, and when a node was created, deleted or
 	// changed.
 	changes chan struct{}
+	// lent receives when a loan was made, changed or removed.
+	lent chan struct{}
 }
 
 func newClusterView(client *show.Client, c Config) (*clusterView, error) {
-	v := &clusterView{changes: make(chan struct{}, 1)}
+	v := &clusterView{changes: make(chan struct{}, 1), lent: make(chan struct{}, 1)}
 	var err error
 	if c.OwnNetwork {
 		all := toolscache.NewListWatchFromClient(client.Core, "nodes", "", fields.Everything())
 		v.nodes = toolscache.NewSharedIndexInformer(newStagger(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
-		err = v.nodes.SetTransform(func(o any) (any, error) { return stripNode(o, c.Node) })
+		err = errors.Join(v.nodes.SetTransform(func(o any) (any, error) { return stripNode(o, c.Node) }), v.watchLoans(client, c))
 		v.watchNodeNetwork(client, c)
 		v.follow = func(ctx context.Context) { v.followServices(ctx, client, c.Clock) }
 	}
@@ -112,11 +116,21 @@ func (v *clusterView) start(ctx context.Context) error {
 	}
 	if v.nodes != nil {
 		synced = append(synced, v.nodes.HasSynced)
-		running.Go(func() { // routes do not wait for an optional kind
-			if toolscache.WaitForCacheSync(ctx.Done(), v.nets.HasSynced) {
-				v.notify()
-			}
-		})
+		for _, in := range []toolscache.SharedIndexInformer{v.nets, v.loans} {
+			running.Go(func() { // routes do not wait for an optional kind
+				if toolscache.WaitForCacheSync(ctx.Done(), in.HasSynced) {
+					v.notify()
+				}
+			})
+		}
+		if _, err := v.loans.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { wake(v.lent) },
+			UpdateFunc: func(any, any) { wake(v.lent) },
+			DeleteFunc: func(any) { wake(v.lent) },
+		}); err != nil {
+			return fmt.Errorf("watch loans: %w", err)
+		}
+		running.Go(func() { v.loans.RunWithContext(ctx) })
 	}
 	if v.pods != nil {
 		running.Go(func() { v.pods.RunWithContext(ctx) })
@@ -132,10 +146,13 @@ func (v *clusterView) start(ctx context.Context) error {
 	return nil
 }
 
-func (v *clusterView) notify() {
+func (v *clusterView) notify() { wake(v.changes) }
+
+// wake sends a notification, unless one is pending.
+func wake(c chan<- struct{}) {
 	select {
-	case v.changes <- struct{}{}:
-	default: // a notification is pending
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -38,6 +38,8 @@ type metrics struct {
 	podsFrom   *prometheus.GaugeVec
 	ages       *prometheus.GaugeVec
 	unsure     prometheus.Gauge
+	loanSteps  *prometheus.CounterVec
+	loans      *prometheus.GaugeVec
 	verbMetrics
 }
 
@@ -113,7 +115,16 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "limpet_agent_clock_unsynchronized",
 			Help: "1 while the wall clock is not synchronized after a boot, so that no reservation from before it ends (10 minutes at most), else 0.",
 		}),
+		loanSteps: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "limpet_agent_loan_steps_total", Help: "Steps of loans that the agent carried out, by verb: write (a record), put, remove (the loan).",
+		}, []string{"verb"}),
+		loans: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "limpet_agent_loans", Help: "Pods of whose addresses the state says that they are lent, or those of a guest, by role: lent, guest.",
+		}, []string{"role"}),
 		verbMetrics: newVerbMetrics(r),
+	}
+	for _, verb := range loanVerbs {
+		m.loanSteps.WithLabelValues(verb)
 	}
 	for _, kind := range audit.Violations() {
 		m.violations.WithLabelValues(string(kind))
@@ -166,6 +177,13 @@ func (m *metrics) count(n network) {
 		}
 		c.counter.WithLabelValues(n.Name, c.label).Add(float64(c.is - c.was))
 	}
+}
+
+// lend sets how many loans a state has.
+func (m *metrics) lend(state plan.Network) {
+	lent, guests := plan.CountLoans(state)
+	m.loans.WithLabelValues("lent").Set(float64(lent))
+	m.loans.WithLabelValues("guest").Set(float64(guests))
 }
 
 // recovered counts what was mended.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -17,7 +18,7 @@ import (
 // setUpNetwork makes the agent the pod network of its node: routes first, then the network
 // configuration, with which the node becomes Ready. Routes that cannot be set are an error,
 // but do not keep the node from becoming Ready.
-func (a *Agent) setUpNetwork() error {
+func (a *Agent) setUpNetwork(ctx context.Context) error {
 	files, err := readConfigs(a.ConfDir)
 	if err != nil {
 		return err
@@ -28,9 +29,12 @@ func (a *Agent) setUpNetwork() error {
 		Untold: !told, Waited: a.Clock.Since(a.started) >= untold && unrecorded == nil, Accepts: a.Accepts,
 		PodNetworks: a.PodNetworks, Services: append(a.cluster.serviceRanges(), apiServer(a.REST.Host)),
 	}
+	a.lending.kernel.Lock()
+	defer a.lending.kernel.Unlock()
 	if in.Have, err = ownRoutes(a.cluster.links); err != nil {
 		return err
 	}
+	unrecorded = errors.Join(unrecorded, a.lending.addLoans(ctx, &in))
 	if settings != nil {
 		if in.NodeMTU, err = nodeMTU(a.cluster.links, plan.InternalIPs(a.Node, in.Nodes)); err != nil {
 			return err
@@ -51,6 +55,10 @@ func (a *Agent) setUpNetwork() error {
 		if (settings != nil || !told) && in.Current != nil {
 			a.networkInstalled.Store(true) // with the settings that the node had before
 		}
+		return errors.Join(err, unrecorded)
+	}
+	if d.Fresh && !a.lending.knows(d.Owns) { // another node may have an address of a new range, as a guest
+		a.networkInstalled.Store(in.Current != nil)
 		return errors.Join(err, unrecorded)
 	}
 	err = errors.Join(err, a.installConflist(in.Current, d))

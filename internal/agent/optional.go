@@ -32,8 +32,43 @@ const untold = time.Minute
 func (v *clusterView) watchNodeNetwork(client *show.Client, c Config) {
 	named := fields.OneTermEqualSelector(metav1.ObjectNameField, v1alpha1.NodeNetworkName)
 	all := toolscache.NewListWatchFromClient(client.Limpet, "nodenetworks", "", named)
-	of := (&optional{clock: c.Clock, ready: client.Ready}).listWatch(all)
-	v.nets = toolscache.NewSharedIndexInformer(newStagger(c, 0, c.Pace.Reconnect).listWatch(of), &v1alpha1.NodeNetwork{}, 0, nil)
+	v.nets = newOptional(client, c, all, &v1alpha1.NodeNetwork{}, &v1alpha1.NodeNetworkList{ListMeta: none}, c.Pace.Reconnect)
+}
+
+// watchLoans makes the cache of all loans, in the same way. A loan moves routes, so its broken watch is opened again as soon
+// as that of nodes.
+func (v *clusterView) watchLoans(client *show.Client, c Config) error {
+	all := toolscache.NewListWatchFromClient(client.Limpet, "borrowedaddresses", "", fields.Everything())
+	v.loans = newOptional(client, c, all, &v1alpha1.BorrowedAddress{}, &v1alpha1.BorrowedAddressList{ListMeta: none}, c.Pace.Reconnect/nodesSooner)
+	return v.loans.SetTransform(stripLoan) //nolint:wrapcheck // the caller wraps it
+}
+
+// none is the version of a list of nothing.
+var none = metav1.ListMeta{ResourceVersion: "0"}
+
+func newOptional(client *show.Client, c Config, all *toolscache.ListWatch, kind, empty runtime.Object, reconnect time.Duration) toolscache.SharedIndexInformer {
+	of := (&optional{clock: c.Clock, ready: client.Ready, empty: empty}).listWatch(all)
+	return toolscache.NewSharedIndexInformer(newStagger(c, 0, reconnect).listWatch(of), kind, 0, nil)
+}
+
+// stripLoan drops what the agent does not read of a loan.
+func stripLoan(o any) (any, error) {
+	if l, ok := o.(*v1alpha1.BorrowedAddress); ok {
+		l.ManagedFields, l.Annotations, l.Labels, l.OwnerReferences, l.Status.Since = nil, nil, nil, nil, nil
+	}
+	return o, nil
+}
+
+// allLoans returns the loans in the cache, which must not be changed. They are not told while the API server has not said
+// whether there are any.
+func (v *clusterView) allLoans() (all []*v1alpha1.BorrowedAddress, told bool) {
+	told = v.loans.HasSynced() // asked first, as for the NodeNetwork
+	for _, o := range v.loans.GetStore().List() {
+		if l, ok := o.(*v1alpha1.BorrowedAddress); ok {
+			all = append(all, l)
+		}
+	}
+	return all, told
 }
 
 // nodeNetwork returns the NodeNetwork in the cache. It is not told while the API server has not said whether there is one.
@@ -75,6 +110,7 @@ type optional struct {
 	clock clock.WithTicker
 	// ready reports whether the API server that answered is ready.
 	ready func(context.Context) bool
+	empty runtime.Object // a list of nothing
 
 	mu      sync.Mutex
 	refused time.Time // when the first of the last refusals came; zero after another answer
@@ -87,7 +123,7 @@ func (k *optional) listWatch(of *toolscache.ListWatch) *toolscache.ListWatch {
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := of.ListWithContext(ctx, o)
 			if k.missing(ctx, err) {
-				return &v1alpha1.NodeNetworkList{ListMeta: metav1.ListMeta{ResourceVersion: "0"}}, nil
+				return k.empty.DeepCopyObject(), nil
 			}
 			return list, err
 		},
@@ -95,7 +131,7 @@ func (k *optional) listWatch(of *toolscache.ListWatch) *toolscache.ListWatch {
 			w, err := of.WatchWithContext(ctx, o)
 			switch gone := k.missing(ctx, err); {
 			case o.SendInitialEvents != nil && (gone || apierrors.IsForbidden(err)): // the cache lists instead, and learns why
-				return nil, apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("NodeNetwork").GroupKind(), "", nil)
+				return nil, apierrors.NewInvalid(v1alpha1.GroupVersion.WithKind("").GroupKind(), "", nil)
 			case gone:
 				return newSilence(ctx, k.clock, lookAgain+time.Duration(rand.Float64()*float64(lookAgain))), nil
 			}

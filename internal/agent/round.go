@@ -28,7 +28,7 @@ func (a *Agent) round(ctx context.Context) {
 		a.step("install", func() error { return a.installPlugin(ctx) })
 	}
 	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkInstalled.Load()) {
-		a.step("network", a.setUpNetwork)
+		a.step("network", func() error { return a.setUpNetwork(ctx) })
 	}
 	if a.Adopt {
 		a.step("adopt", a.adoptNetwork)
@@ -60,6 +60,15 @@ func (a *Agent) round(ctx context.Context) {
 	}
 }
 
+// lend makes the routes that a loan moves, and wakes the loop that carries out loans. The round that follows runs no other
+// steps than it would have: loans of all nodes change.
+func (a *Agent) lend(ctx context.Context) {
+	if a.networkInstalled.Load() {
+		a.step("network", func() error { return a.setUpNetwork(ctx) })
+	}
+	wake(a.lending.woken)
+}
+
 // stateChanged reports whether a verb has written the state since it was last read.
 func (a *Agent) stateChanged() (bool, error) {
 	modified, err := stateModified(a.StateDir)
@@ -87,6 +96,9 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
 	a.offer(networks)
+	if a.lending != nil && a.decided.Owns != nil {
+		a.lending.offer(networks)
+	}
 	a.step("fold", func() error { return fold(ctx, a.store) })
 	return nil
 }

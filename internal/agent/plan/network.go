@@ -45,6 +45,12 @@ type OwnNetworkInput struct {
 	PodNetworks []netip.Prefix
 	Services    []netip.Prefix
 
+	// Loans are those of the cluster. While the API server has not told them, LoansUntold, routes of loans stay.
+	Loans       []*v1alpha1.BorrowedAddress
+	LoansUntold bool
+	// Lent are the addresses that this node has lent, by its state, and Held those that it has for pods.
+	Lent, Held map[netip.Addr]bool
+
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error
 
@@ -58,6 +64,10 @@ type OwnNetworkDecision struct {
 	// When it is set, routes and network configuration are left as they are.
 	Foreign string
 	Routes  []Route
+	// Owns are the ranges of this node, also those of which new pods get no addresses. Fresh means that the node does not
+	// have some of the ranges of Conflist yet.
+	Owns  []netip.Prefix
+	Fresh bool
 	// Refused says which pod CIDRs count for nothing.
 	Refused error
 	// Conflist is the content of the network configuration. With it the node becomes Ready.
@@ -94,10 +104,12 @@ func OwnNetwork(in OwnNetworkInput) OwnNetworkDecision {
 	var disputed []netip.Prefix
 	d.Routes, disputed = in.routes(podCIDRs, ranges)
 	for _, r := range RouteChanges(in.Have, d.Routes).Remove { // untold, pods may have addresses of ranges that the record does not know
-		if in.Untold || slices.Contains(disputed, r.To) {
+		if !r.To.IsSingleIP() && (in.Untold || slices.Contains(disputed, r.To)) {
 			d.Routes = append(d.Routes, r)
 		}
 	}
+	d.Owns = in.owned(podCIDRs, ranges)
+	d.Routes = append(d.Routes, in.loanRoutes(d.Owns, podCIDRs, ranges)...)
 	if in.Untold && in.Settings == nil && (!in.Waited || in.Current != nil) {
 		d.Err = fmt.Errorf("network configuration of %s: %w", in.Node, ErrUntold)
 		return d
@@ -152,6 +164,8 @@ func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNet
 			d.Ranges = append(d.Ranges, p.String())
 		}
 	}
+	had := applied(in.Current)
+	d.Fresh = slices.ContainsFunc(slices.Concat(sets...), func(p netip.Prefix) bool { return !slices.Contains(had, p) })
 	d.Sets = poolSets(sets)
 	d.Conflist, err = json.MarshalIndent(conf, "", "  ")
 	if same(d.Conflist, in.Current) { // as another owner has written it

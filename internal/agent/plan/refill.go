@@ -17,12 +17,17 @@ func Refill(node string, shown []v1alpha1.IPReservation, most time.Duration, now
 	for i := range shown {
 		s := shown[i].Status
 		d := reservation.Deadline{From: now, For: min(time.Duration(s.RetainMinutes)*time.Minute, most)}
-		if s.Until != nil && !now.Unsure {
+		if s.RetainMinutes >= int32(reservation.Forever/time.Minute) { // it follows, and the agent asks where it is
+			d.For = reservation.Forever
+		} else if s.Until != nil && !now.Unsure {
 			d.For = min(d.For, s.Until.Sub(now.Wall))
 		}
 		r := reservation.Reservation{
 			Owner: reservation.Owner{Network: s.Network, Namespace: shown[i].Namespace, Pod: s.Pod, IfName: s.Interface},
 			UID:   s.PodUID, Deadline: d, Retain: time.Duration(s.RetainMinutes) * time.Minute,
+		}
+		if d.For == reservation.Forever {
+			r.Mode = reservation.Follow
 		}
 		free := s.Node == node && d.For > 0 && r.Owner.Named()
 		for text := range strings.SplitSeq(s.IPs, ",") {

@@ -33,6 +33,8 @@ func TestRefill(t *testing.T) {
 	left.Deadline.For, unsure.Unsure = 4*time.Minute, true
 	full := want
 	full.Deadline.From = unsure
+	follows, always := want, int32(reservation.Forever/time.Minute)
+	follows.Mode, follows.Retain, follows.Deadline.For = reservation.Follow, reservation.Forever, reservation.Forever
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.IPReservationStatus)
 		now    reservation.Moment
@@ -42,6 +44,7 @@ func TestRefill(t *testing.T) {
 		"the rest of a reservation":                  {func(s *v1alpha1.IPReservationStatus) { s.Until = &until }, now, []reservation.Reservation{left}},
 		"… while the clock is not known to be right": {func(s *v1alpha1.IPReservationStatus) { s.Until = &until }, unsure, []reservation.Reservation{full}},
 		"a reservation that is over":                 {func(s *v1alpha1.IPReservationStatus) { s.Until = &metav1.Time{Time: now.Wall} }, now, nil},
+		"a pod that follows":                         {func(s *v1alpha1.IPReservationStatus) { s.RetainMinutes, s.Until = always, &until }, now, []reservation.Reservation{follows}},
 		"another node's":                             {func(s *v1alpha1.IPReservationStatus) { s.Node = "n2" }, now, nil},
 		"no addresses":                               {func(s *v1alpha1.IPReservationStatus) { s.IPs = "fe80::1%eth0,x" }, now, nil},
 		"an address twice":                           {func(s *v1alpha1.IPReservationStatus) { s.IPs = "10.1.0.2,fd00::2,10.1.0.2" }, now, nil},

@@ -78,6 +78,8 @@ func resourceOf(o plan.Object) string {
 		return "ipreservations"
 	case *v1alpha1.NodeIPPool:
 		return "nodeippools"
+	case *v1alpha1.BorrowedAddress:
+		return "borrowedaddresses"
 	default:
 		return "events"
 	}
@@ -122,6 +124,30 @@ func (c *Client) Update(ctx context.Context, o plan.Object) error {
 // Delete deletes an object.
 func (c *Client) Delete(ctx context.Context, o plan.Object) error {
 	return c.request(http.MethodDelete, o).Name(o.GetName()).Body(&metav1.DeleteOptions{}).Do(ctx).Error()
+}
+
+// DeleteExactly deletes an object if the server has the same version of it.
+func (c *Client) DeleteExactly(ctx context.Context, o plan.Object) error {
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	exactly := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
+	return c.request(http.MethodDelete, o).Name(o.GetName()).Body(exactly).Do(ctx).Error()
+}
+
+// Loans calls fn with each loan of the cluster, as the server stores them now.
+func (c *Client) Loans(ctx context.Context, fn func(*v1alpha1.BorrowedAddress)) error {
+	for page := (metav1.ListOptions{Limit: 500}); ; {
+		var list v1alpha1.BorrowedAddressList
+		err := c.Limpet.Get().Resource("borrowedaddresses").VersionedParams(&page, c.parameters).MaxRetries(0).Do(ctx).Into(&list)
+		if err != nil {
+			return err //nolint:wrapcheck // the caller tells what was listed
+		}
+		for i := range list.Items {
+			fn(&list.Items[i])
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			return nil
+		}
+	}
 }
 
 // Get fills an object with what the server has under its name.
