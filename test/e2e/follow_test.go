@@ -69,6 +69,84 @@ func TestAnAddressFollowsItsPod(t *testing.T) {
 	})
 }
 
+// TestAnAddressSurvivesItsDeadNode powers the home of a pod off for good, until a person says so. The address goes along,
+// stays away from all others while home returns, and comes home with the pod.
+func TestAnAddressSurvivesItsDeadNode(t *testing.T) {
+	long(t)
+	apply(t, following("survivor", 3))
+	before := pods(t, "survivor", 3)
+	awaitAllShown(t, before)
+	node := before["survivor-0"].Spec.NodeName
+	powerOff(t, node)
+	on := false
+	t.Cleanup(func() {
+		if !on {
+			powerOn(t, node)
+			kubectl(t, "taint", "nodes", node, outOfService+"-")
+		}
+	})
+	await(t, 3*time.Minute, node+" to be NotReady", func(ctx context.Context) (bool, string) {
+		said, err := theBed.Kubectl(ctx, "get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		return said == "Unknown", fmt.Sprint(said, err)
+	})
+	begin := time.Now()
+	kubectl(t, "taint", "nodes", node, outOfService+"=nodeshutdown:NoExecute")
+	after := pods(t, "survivor", 3)
+	t.Logf("all pods are Ready %s after the taint", time.Since(begin).Round(100*time.Millisecond))
+	sameAddresses(t, before, after)
+	for _, p := range after {
+		if p.Spec.NodeName == node {
+			t.Errorf("%s is on %s, which is off", p.Name, node)
+		}
+		answers(t, p)
+	}
+	powerOn(t, node)
+	on = true
+	kubectl(t, "wait", "--for=condition=Ready", "node/"+node, "--timeout=120s")
+	kubectl(t, "taint", "nodes", node, outOfService+"-")
+	kubectl(t, "rollout", "restart", "statefulset", "survivor")
+	kubectl(t, "rollout", "status", "statefulset", "survivor")
+	home := pods(t, "survivor", 3)
+	sameAddresses(t, before, home)
+	for name, p := range home {
+		if p.Spec.NodeName != before[name].Spec.NodeName {
+			t.Errorf("%s is on %s, and its home is %s", name, p.Spec.NodeName, before[name].Spec.NodeName)
+		}
+		answers(t, p)
+	}
+}
+
+// TestManyAddressesFollow drains a node under sixty pods, while agents and controllers are killed.
+func TestManyAddressesFollow(t *testing.T) {
+	long(t)
+	apply(t, following("crowd", 60))
+	before := pods(t, "crowd", 60)
+	awaitAllShown(t, before)
+	for _, node := range theBed.Cluster.Nodes()[:2] {
+		begin := time.Now()
+		t.Cleanup(func() { uncordon(t, node) })
+		kubectl(t, "cordon", node)
+		kubectl(t, "delete", "pod", "-l", "app=crowd", "--field-selector", "spec.nodeName="+node, "--wait=false")
+		kubectl(t, "delete", "pod", "-n", "limpet-system", "-l", "app.kubernetes.io/name=limpet-agent", "--wait=false")
+		kubectl(t, "delete", "pod", "-n", "limpet-system", "-l", "app.kubernetes.io/name=limpet-controller", "--wait=false")
+		await(t, time.Minute, "the pods of "+node+" to go", func(ctx context.Context) (bool, string) {
+			left, err := theBed.Kubectl(ctx, "get", "pods", "-l", "app=crowd", "--field-selector", "spec.nodeName="+node, "-o", "name")
+			return left == "" && err == nil, fmt.Sprint(left, err)
+		})
+		after := pods(t, "crowd", 60)
+		t.Logf("%s: all pods are Ready after %s", node, time.Since(begin).Round(100*time.Millisecond))
+		sameAddresses(t, before, after)
+		kubectl(t, "uncordon", node)
+	}
+	kubectl(t, "scale", "statefulset", "crowd", "--replicas=0")
+	kubectl(t, "delete", "statefulset", "crowd")
+	kubectl(t, "delete", "persistentpodstate", "crowd", "--ignore-not-found")
+	await(t, 2*time.Minute, "nothing to be kept for the pods", func(ctx context.Context) (bool, string) {
+		left, err := theBed.Kubectl(ctx, "get", "borrowedaddresses,ipreservations", "-o", "name")
+		return left == "" && err == nil, fmt.Sprint(left, err)
+	})
+}
+
 // awaitAllShown waits until the agents show the addresses of all pods.
 func awaitAllShown(t *testing.T, all map[string]corev1.Pod) {
 	t.Helper()
