@@ -28,7 +28,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-const network = "net"
+const network = reservation.FollowNetwork
 
 // ranges make a pool of six IPv4 and many IPv6 addresses, small enough to be exhausted now and
 // then.

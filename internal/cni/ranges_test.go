@@ -48,7 +48,7 @@ func TestConfigurationErrorsBeginWithTheKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTestNode(t)
 			args := w.args(web0, nil)
-			stdin := []byte(`{"cniVersion":"1.1.0","name":"net",` + strings.ReplaceAll(tc.conf[1:], "$DIR", w.dir))
+			stdin := []byte(`{"cniVersion":"1.1.0","name":"limpet",` + strings.ReplaceAll(tc.conf[1:], "$DIR", w.dir))
 			if !json.Valid(stdin) {
 				t.Fatalf("%s is no configuration", stdin)
 			}

@@ -91,13 +91,13 @@ func TestAShortLifeWithoutAResult(t *testing.T) {
 		"nothing is known of the caller's cache":                           {},
 		"only another network has results":                                 {files: []string{"cbr0-c9-eth0"}},
 		"the loopback network of the container has one":                    {files: []string{"cni-loopback-ID-lo"}},
-		"other pods of the network have results":                           {files: []string{"net-c9-eth0"}, rollback: true},
-		"other pods have them in the cache of another program":             {other: []string{"net-c9-eth0"}, rollback: true},
-		"the pod has one in the cache of another program":                  {other: []string{"net-ID-eth0", "net-c9-eth0"}},
+		"other pods of the network have results":                           {files: []string{"limpet-c9-eth0"}, rollback: true},
+		"other pods have them in the cache of another program":             {other: []string{"limpet-c9-eth0"}, rollback: true},
+		"the pod has one in the cache of another program":                  {other: []string{"limpet-ID-eth0", "limpet-c9-eth0"}},
 		"an earlier life of the node had a result":                         {earlier: true, rollback: true},
 		"... and now another program is called, which keeps its own cache": {earlier: true, files: []string{"multus-cni-network-ID-eth0"}},
 		"the interface plugin that called ADD undoes it":                   {caller: 11, rollback: true},
-		"a delegate fails beside one that came up":                         {files: []string{"multus-cni-network-c9-eth0"}, other: []string{"net-c9-net1", "net-ID-net1"}, rollback: true},
+		"a delegate fails beside one that came up":                         {files: []string{"multus-cni-network-c9-eth0"}, other: []string{"limpet-c9-net1", "limpet-ID-net1"}, rollback: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, other := newTestNode(t), t.TempDir()

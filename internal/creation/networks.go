@@ -27,10 +27,11 @@ var (
 // IPAM plugin, but no annotations. It returns warnings.
 func askNetworks(facts Facts, patch *podpatch.Patch) (warnings []string) {
 	args := map[string]string{}
-	if retain := facts.Retention.Retain; retain > 0 {
+	asks := facts.Retention.On("", reservation.DefaultMaxRetain) // nothing follows there
+	if retain := asks.Retain; retain > 0 {
 		args[reservation.RetainAnnotation] = strconv.FormatInt(int64((retain+time.Minute-1)/time.Minute), 10)
 	}
-	if facts.Retention.Mode == reservation.Required {
+	if asks.Mode == reservation.Required {
 		args[reservation.ModeAnnotation] = reservation.Required.String()
 	}
 	if owner := reservation.OwnerName("", facts.Pod.Annotations); owner != "" {

@@ -33,6 +33,7 @@ func TestNetworksAreAsked(t *testing.T) {
 		"a name":                       {asks: ten, value: "a", want: `[{"name":"a",` + args + `}]`},
 		"each form of a name":          {asks: ten, value: " ns / a @ net7 , b,c@if0,ns/d", want: `[{"namespace":"ns","name":"a","interface":"net7",` + args + `},{"name":"b",` + args + `},{"name":"c","interface":"if0",` + args + `},{"namespace":"ns","name":"d",` + args + `}]`},
 		"both keys":                    {asks: reservation.RetentionRequest{Retain: time.Minute, Mode: reservation.Required}, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"1","limpet.dev/retention":"required"}}]`},
+		"one that follows":             {asks: reservation.RetentionRequest{Retain: reservation.Forever, Mode: reservation.Follow}, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"1440"}}]`},
 		"a mode alone":                 {asks: reservation.RetentionRequest{Mode: reservation.Required}, value: "a", want: `[{"name":"a","cni-args":{"limpet.dev/retention":"required"}}]`},
 		"a part of a minute":           {asks: reservation.RetentionRequest{Retain: 570 * time.Second}, value: "a", want: `[{"name":"a",` + args + `}]`},
 		"fields and numbers stay":      {asks: ten, value: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890},{"name":"b","cni-args":null}]`, want: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890,` + args + `},{"name":"b",` + args + `}]`},

@@ -61,6 +61,25 @@ func TestParseRetentionRequest(t *testing.T) {
 	}
 }
 
+// TestFollowOnOtherNetworks asks to follow where nothing follows.
+func TestFollowOnOtherNetworks(t *testing.T) {
+	follow := reservation.RetentionRequest{Retain: reservation.Forever, Mode: reservation.Follow}
+	required := reservation.RetentionRequest{Retain: time.Minute, Mode: reservation.Required}
+	for _, tc := range []struct {
+		asks    reservation.RetentionRequest
+		network string
+		want    reservation.RetentionRequest
+	}{
+		{follow, reservation.FollowNetwork, follow},
+		{follow, "cbr0", reservation.RetentionRequest{Retain: time.Hour}},
+		{required, "cbr0", required},
+	} {
+		if got := tc.asks.On(tc.network, time.Hour); got != tc.want {
+			t.Errorf("%+v on %s: %+v, want %+v", tc.asks, tc.network, got, tc.want)
+		}
+	}
+}
+
 // One word says the same as minutes do, which go first where both stand.
 func TestKeep(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -22,6 +22,7 @@ var elsewhere = []netip.Addr{netip.MustParseAddr("10.9.9.9"), netip.MustParseAdd
 // follower is the configuration of a pod that follows.
 func follower(dir, home string, wait time.Duration) map[string]any {
 	c := interfaceConf(dir, "ptp")
+	c["name"] = reservation.FollowNetwork
 	c["ipam"].(map[string]any)["addWait"] = wait.String()
 	annotations := map[string]string{reservation.ModeAnnotation: reservation.Follow.String()}
 	if home != "" {
@@ -42,7 +43,7 @@ func writeLoan(t *testing.T, dir, boot string, addrs []netip.Addr, step loan.Ste
 	if boot != "" {
 		now.BootID = boot
 	}
-	owner := reservation.Owner{Network: "net", Namespace: "ns", Pod: "web-0", IfName: "eth0"}
+	owner := reservation.Owner{Network: reservation.FollowNetwork, Namespace: "ns", Pod: "web-0", IfName: "eth0"}
 	step.Verb, step.Record.Confirmed = loan.Write, true
 	err = persistence.New(persistence.Options{Dir: dir}).Update(t.Context(), func(tx *persistence.Tx) error {
 		return lifecycle.WriteLoan(tx, owner, addrs, step, now)
@@ -90,7 +91,7 @@ func TestAnAddressThatFollows(t *testing.T) {
 	home := a.addrs()
 	gets(home, s, a)
 	end(c, home)
-	if _, reserved := read(t, dir); reserved["web-0"].Deadline.For != reservation.Forever {
+	if _, reserved := readNetwork(t, dir, reservation.FollowNetwork); reserved["web-0"].Deadline.For != reservation.Forever {
 		t.Errorf("reserved %+v", reserved)
 	}
 
@@ -101,7 +102,7 @@ func TestAnAddressThatFollows(t *testing.T) {
 	go func() {
 		defer close(back)
 		eventually(t, "an ADD waits for the agent", func() bool {
-			waits, _ := filepath.Glob(filepath.Join(dir, ".pending", ".net:loan.ns.web-0:eth0"))
+			waits, _ := filepath.Glob(filepath.Join(dir, ".pending", ".limpet:loan.ns.web-0:eth0"))
 			return len(waits) == 1
 		})
 		writeLoan(t, dir, "", home, loan.Step{Reserve: true})
@@ -128,7 +129,7 @@ func TestAnAddressThatFollows(t *testing.T) {
 	if a := (call{verb: "GC", conf: gc}).run(t); a.exit != 0 {
 		t.Errorf("GC: %s%s", a.stdout, a.stderr)
 	}
-	attached, reserved := read(t, dir)
+	attached, reserved := readNetwork(t, dir, reservation.FollowNetwork)
 	if r := reserved["web-0"]; len(attached) != 0 || r.Guest != 8 || fmt.Sprint(r.Addresses) != fmt.Sprint(elsewhere) {
 		t.Errorf("after GC: attached %v, reserved %+v", attached, reserved)
 	}

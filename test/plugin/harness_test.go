@@ -157,6 +157,11 @@ func withPrevious(conf map[string]any, addrs []netip.Addr) map[string]any {
 // read returns what the state file holds, and fails when its index disagrees.
 func read(t testing.TB, dir string) (attached map[string]reservation.Attachment, reserved map[string]reservation.Reservation) {
 	t.Helper()
+	return readNetwork(t, dir, "net")
+}
+
+func readNetwork(t testing.TB, dir, network string) (attached map[string]reservation.Attachment, reserved map[string]reservation.Reservation) {
+	t.Helper()
 	attached, reserved = map[string]reservation.Attachment{}, map[string]reservation.Reservation{}
 	err := persistence.New(persistence.Options{Dir: dir}).View(t.Context(), func(tx *persistence.Tx) error {
 		held := map[netip.Addr]bool{}
@@ -168,7 +173,7 @@ func read(t testing.TB, dir string) (attached map[string]reservation.Attachment,
 				held[a] = true
 			}
 		}
-		as, err := tx.Attachments("net")
+		as, err := tx.Attachments(network)
 		if err != nil {
 			return err
 		}
@@ -176,13 +181,13 @@ func read(t testing.TB, dir string) (attached map[string]reservation.Attachment,
 			attached[a.ID.ContainerID] = a
 			hold(a.Addresses)
 		}
-		rs, err := tx.Reservations("net")
+		rs, err := tx.Reservations(network)
 		for _, r := range rs {
 			reserved[r.Owner.Pod] = r
 			hold(r.Addresses)
 		}
 		for a := netip.MustParseAddr("10.1.2.0"); a.As4()[2] == 2; a = a.Next() {
-			if is, err := tx.Held("net", a); err != nil || is != held[a] {
+			if is, err := tx.Held(network, a); err != nil || is != held[a] {
 				t.Errorf("index says that %s is held: %t, %v; the records %t", a, is, err, held[a])
 			}
 		}

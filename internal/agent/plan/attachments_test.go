@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
@@ -185,5 +187,25 @@ func TestRunning(t *testing.T) {
 	all := []plan.Attachment{{NetNSGone: true}, {}, {}}
 	if got := plan.Running(all); got != 2 {
 		t.Errorf("got %d, want 2: the attachments whose sandbox may exist", got)
+	}
+}
+
+// TestFollowIsForOwnMode corrects an attachment of a pod that asks to follow, on two networks.
+func TestFollowIsForOwnMode(t *testing.T) {
+	if reservation.FollowNetwork != plan.NetworkName {
+		t.Errorf("addresses follow on the network %s, and own mode is %s", reservation.FollowNetwork, plan.NetworkName)
+	}
+	for network, want := range map[string]reservation.RetentionRequest{
+		plan.NetworkName: {Retain: reservation.Forever, Mode: reservation.Follow},
+		"cbr0":           {Retain: time.Hour},
+	} {
+		a := attached(func(a *reservation.Attachment) { a.ID.Network, a.Owner.Network = network, network })
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "uid", Annotations: map[string]string{reservation.ModeAnnotation: "follow"}}}
+		d := plan.Attachments(plan.AttachmentsInput{
+			Now: now, Attachments: []plan.Attachment{{Attachment: a}}, Pods: plan.PodList{Items: []corev1.Pod{pod}}, DefaultMaxRetain: time.Hour,
+		})
+		if len(d.Corrected) != 1 || d.Corrected[0].Request != want {
+			t.Errorf("on %s: %+v, want %+v", network, d.Corrected, want)
+		}
 	}
 }

@@ -140,6 +140,7 @@ func (f *file) annotations() map[string]string {
 func (c *Config) Attachment(pod Pod, containerID, ifName string) (reservation.Attachment, []string) {
 	id := reservation.AttachmentID{Network: c.Network, ContainerID: containerID, IfName: ifName}
 	asks, warnings := reservation.ParseRetentionRequest(c.Annotations, c.MaxReservation)
+	asks = asks.On(c.Network, c.MaxReservation)
 	owner := pod.Owner(id)
 	owner.Pod = reservation.OwnerName(owner.Pod, c.Annotations)
 	return reservation.Attachment{
