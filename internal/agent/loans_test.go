@@ -69,8 +69,8 @@ func (n *node) runs(t *testing.T, ns, pod string) {
 	})
 }
 
-// ends makes the attachment of a pod a reservation, as its DEL does.
-func (n *node) ends(t *testing.T, ns, pod string) {
+// ends makes the attachment a reservation, as its DEL does.
+func (n *node) ends(t *testing.T) {
 	t.Helper()
 	n.update(t, func(tx *persistence.Tx) error {
 		a, found, err := tx.Attachment(reservation.AttachmentID{Network: plan.NetworkName, ContainerID: "c", IfName: "eth0"})
@@ -205,7 +205,7 @@ func TestAnAddressGoesToAnotherNodeAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	borrower.metricIs(t, "limpet_agent_loans guest", 1) // its pod has the address
-	borrower.ends(t, ns, "web-0")
+	borrower.ends(t)
 	borrower.recordIs(t, ns, "web-0", "free")
 	loanIs(t, o, nil)
 	home.recordIs(t, ns, "web-0", "own")
@@ -307,7 +307,8 @@ func TestALoanSurvivesCrashes(t *testing.T) {
 			"10.35.1.7", func(r *reservation.Reservation) { r.Lent = 5 }, loan.Loan{Home: me, Phase: loan.Ending, Epoch: 6, Free: true}, nil, "free", 3,
 		},
 		"a guest is given back": {
-			"10.9.9.7", func(r *reservation.Reservation) { r.Guest = 5 }, loan.Loan{Home: other, Borrower: me, Phase: loan.Lent, Epoch: 5, GiveBack: true},
+			"10.9.9.7", func(r *reservation.Reservation) { r.Guest = 5 },
+			loan.Loan{Home: other, Borrower: me, Phase: loan.Lent, Epoch: 5, GiveBack: true},
 			&loan.Loan{Home: other, Phase: loan.Lent, Epoch: 6}, "free", 2,
 		},
 		"a guest whose node was taken for dead": {

@@ -102,6 +102,7 @@ func TestRoutesDoNotWaitForTheSettings(t *testing.T) {
 	env.Create(t, o)
 	stop := n.startUntil(t)
 	wantRoute(t, h, "10.205.10.0/24")
+	n.conflistHas(t, 0, 1) // after the routes: the loans are read first
 	stop()
 	if err := errors.Join(os.Remove(filepath.Join(n.StateDir, "limpet.nodenetwork")), os.Remove(filepath.Join(n.ConfDir, "10-limpet.conflist"))); err != nil {
 		t.Fatal(err)

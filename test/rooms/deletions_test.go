@@ -17,6 +17,7 @@ var deleters = map[string]string{
 	"internal/pin/reconcile/generate.go":   "PersistentPodStates that it has generated",
 	"internal/pin/reconcile/record.go":     "generated PersistentPodStates whose workload is gone",
 	"internal/loan/reconcile/lender.go":    "BorrowedAddresses of owners that do not return",
+	"internal/agent/loansteps.go":          "loans that have ended, of addresses of its node",
 	"internal/agent/show/pass.go":          "IPReservations and NodeIPPools of its node",
 	"internal/budget/reconcile/probe.go":   "nothing: it sends dry runs, which the guard refuses",
 	"internal/console/evict.go":            "nothing: it sends dry runs",
@@ -66,7 +67,7 @@ func deletes(t *testing.T, path string) bool {
 			return true
 		}
 		first, isName := call.Args[0].(*ast.Ident)
-		byClient := isName && first.Name == "ctx" && slices.Contains([]string{"Delete", "DeleteAllOf", "DeleteCollection", "Evict", "EvictV1"}, method.Sel.Name)
+		byClient := isName && first.Name == "ctx" && slices.Contains([]string{"Delete", "DeleteExactly", "DeleteAllOf", "DeleteCollection", "Evict", "EvictV1"}, method.Sel.Name)
 		text, isText := call.Args[0].(*ast.BasicLit)
 		eviction := method.Sel.Name == "SubResource" && isText && strings.Contains(text.Value, "eviction")
 		receiver, isField := method.X.(*ast.SelectorExpr)
