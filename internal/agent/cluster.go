@@ -186,6 +186,12 @@ func (v *clusterView) Pods(context.Context) (list plan.PodList, known bool, err 
 	return plan.PodList{Items: stored[corev1.Pod](v.pods)}, true, nil
 }
 
+// hasNode reports whether the cache has a node.
+func (v *clusterView) hasNode(name string) bool {
+	_, found, _ := v.nodes.GetStore().GetByKey(name) // the store in memory returns no error
+	return found
+}
+
 // allNodes returns the nodes in the cache.
 func (v *clusterView) allNodes() []corev1.Node { return stored[corev1.Node](v.nodes) }
 

@@ -44,6 +44,7 @@ func events() []event {
 			w.put(noCompare, loan.Remove, loan.Loan{}, 0)
 			return true
 		}}),
+		rarely(100, event{name: "a stolen token puts a loan", run: func(w *scene, _ mistake) bool { return w.forge() }}),
 		{name: "the range of a node that is gone goes to another", run: func(w *scene, _ mistake) bool { return w.handOver() }},
 	}
 	for n := range size {
@@ -182,11 +183,24 @@ func (w *scene) take() bool {
 	return true
 }
 
-// handOver gives the range of a node that is gone to the last node, which is a new one.
+// forge puts the loan that the policy lets a stolen token of the last node put.
+func (w *scene) forge() bool {
+	last := &w.nodes[size-1]
+	if w.exists || last.owns || last.gone {
+		return false
+	}
+	w.epoch++
+	w.put(noCompare, loan.Put, loan.Loan{Home: names[size-1], Borrower: loan.Unknown, Phase: loan.Lent, Epoch: w.epoch}, 0)
+	return true
+}
+
+// handOver gives the range of a node that is gone to the last node, which is a new one. Who deletes all loans while their home
+// is gone must let no new node have its range: only a guest knows then, and nobody asks it.
 func (w *scene) handOver() bool {
 	from, to := &w.nodes[0], &w.nodes[size-1]
 	used := to.attached != 0 || to.local != 0 || to.record.Guest != 0 || to.step.Verb != loan.Nothing
-	if !from.gone || !from.owns || used || w.object.Borrower == names[size-1] || w.bound(size-1) {
+	unknown := !w.exists && (w.nodes[1].record.Guest != 0 || w.nodes[1].step.Record.Guest != 0)
+	if !from.gone || !from.owns || used || unknown || w.object.Borrower == names[size-1] || w.bound(size-1) {
 		return false
 	}
 	*to = machine{owns: true, full: to.full, dead: to.dead, off: to.off, cut: to.cut}

@@ -5,6 +5,8 @@ type NodeInput struct {
 	Node string
 	// Owns tells that the ranges of this node have the address.
 	Owns bool
+	// Lives tells that the Node that the Loan names as home exists.
+	Lives bool
 	// Loan is nil when there is none.
 	Loan *Loan
 	// Live tells that the loan was read from the API server, not from a cache.
@@ -48,8 +50,12 @@ func (in NodeInput) home() Step {
 		return in.restore(in.Record.Lent)
 	case in.Loan == nil:
 		return Step{}
+	case in.Loan.Home != in.Node && in.Loan.foreign(in.Lives):
+		return Step{Reason: "another node says that it has lent the address"}
 	case in.Loan.Home != in.Node && in.Record.Lent == 0 && in.Loan.Phase != Ended:
-		return in.write(Record{Lent: in.Loan.Epoch}, "the range came with a loan")
+		s := in.write(Record{Lent: in.Loan.Epoch}, "the range came with a loan")
+		s.Unattached = true
+		return s
 	case in.Loan.Home != in.Node:
 		return Step{Reason: "the controller has not seen that the range changed hands"}
 	}

@@ -14,6 +14,8 @@ type PlaceInput struct {
 	// none. A range can go to another node, whose agent reads the loans before its first pod: one of the two reads sees the
 	// other's write.
 	Owner string
+	// Lives tells that the Node that the Loan names as home exists.
+	Lives bool
 	// Waits tells that a pod of the owner waits for its node.
 	Waits bool
 	// Bound is the node to which the pod of the owner is bound; "" for none. Shown tells that the status of that pod has the
@@ -46,6 +48,8 @@ func PlanPlace(in PlaceInput) Placing {
 	switch {
 	case l.Borrower != "" && in.Dead(l.Borrower):
 		return step(l.given(""), "the borrower is dead")
+	case in.Owner != "" && in.Owner != l.Home && l.foreign(in.Lives):
+		return Placing{Step: Step{Verb: Remove, Reason: "home does not own the address"}}
 	case in.Owner != "" && in.Owner != l.Home:
 		l.Home = in.Owner
 		return step(l, "the range changed hands")
@@ -91,6 +95,8 @@ func (in PlaceInput) bound(l Loan) Placing {
 	switch {
 	case in.Dead(in.Bound), l.Phase == Lent && l.Borrower == Unknown && !in.Shown:
 		return Placing{}
+	case l.Phase == Lent && l.Borrower == Unknown && in.Bound == l.Home:
+		return step(l.given(""), "the pod is home")
 	case l.Phase == Lent && (l.Borrower == "" && in.Bound != l.Home || l.Borrower == Unknown):
 		return step(l.given(in.Bound), "the pod is there")
 	case l.Phase == Lent && l.Borrower != "" && l.Borrower != in.Bound && !l.GiveBack:

@@ -117,7 +117,7 @@ func (w *scene) plan(m mistake, n int, live bool) {
 		node.seen = w.now()
 	}
 	in := loan.NodeInput{
-		Node: names[n], Owns: node.owns, Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
+		Node: names[n], Owns: node.owns, Lives: w.registered(node.seen.object.Home), Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
 		Own: node.owns && node.reserved || node.attached != 0, Attached: node.attached != 0, Taken: w.taken && node.owns, Bound: w.bound(n) && !w.pod.ends,
 	}
 	node.step, node.at = m.plan(in), node.seen.version
@@ -176,6 +176,7 @@ func (w *scene) place(m mistake) {
 		},
 		Waits: w.pod.life != 0 && w.pod.gated && !w.pod.ends,
 	}
+	in.Lives = w.registered(w.seen.object.Home)
 	if owner := w.owner(); !w.nodes[owner].gone {
 		in.Owner = names[owner]
 	}
@@ -191,6 +192,9 @@ func (w *scene) place(m mistake) {
 		w.pod.gated, w.pod.prefs = false, indexOf(p.Nominate)
 	}
 }
+
+// registered reports whether a Node exists.
+func (w *scene) registered(name string) bool { return indexOf(name) != none && !w.nodes[indexOf(name)].gone }
 
 func (w *scene) takes(n int8) bool {
 	return !w.nodes[n].full && !w.nodes[n].dead && !w.nodes[n].cut && !w.nodes[n].off

@@ -171,6 +171,8 @@ func (w *scene) leftovers() string {
 	switch {
 	case w.lost || w.lives > 6 || w.nodes[w.owner()].gone && !w.over:
 		return ""
+	case w.exists && w.object.Borrower == loan.Unknown: // a person must say where the address is
+		return ""
 	case w.over && w.exists:
 		return "the loan of an owner that does not return stays"
 	case w.over:

@@ -47,3 +47,17 @@ func TestSinceIsNeverNegative(t *testing.T) {
 		t.Errorf("since = %s, want 0", got)
 	}
 }
+
+// TestAnEndThatNeverComesDoesNotMove has a date for people that stays, whatever the clocks do: it is written to the API.
+func TestAnEndThatNeverComesDoesNotMove(t *testing.T) {
+	from := reservation.Moment{Wall: time.Unix(1_000_000, 0), BootID: "a", Up: time.Hour}
+	never := reservation.Deadline{From: from, For: reservation.Forever}
+	soon := reservation.Deadline{From: from, For: time.Hour}
+	later := reservation.Moment{Wall: from.Wall.Add(time.Minute), BootID: "a", Up: time.Hour + 2*time.Minute}
+	if got := never.Until(later); !got.Equal(never.Until(from)) || never.Passed(later) {
+		t.Errorf("until %s, and later until %s", never.Until(from), got)
+	}
+	if got := soon.Until(later); !got.Equal(from.Wall.Add(59 * time.Minute)) {
+		t.Errorf("until %s after two minutes, of which the wall clock shows one", got)
+	}
+}

@@ -227,6 +227,14 @@ func (d Deadline) Left(now Moment) time.Duration {
 // Passed reports whether the deadline has passed.
 func (d Deadline) Passed(now Moment) bool { return d.Left(now) == 0 }
 
+// Until returns the wall time of the deadline. One that lasts Forever has a date that does not move with the clocks.
+func (d Deadline) Until(now Moment) time.Time {
+	if d.For == Forever {
+		return d.From.Wall.Add(Forever)
+	}
+	return now.Wall.Add(d.Left(now))
+}
+
 const (
 	// DefaultSharePercent is the default of how much of a pool reservations may hold.
 	DefaultSharePercent = 50

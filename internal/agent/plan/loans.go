@@ -23,6 +23,8 @@ type LoansInput struct {
 	// State is what the state has of the own network, and BootID the boot of the node.
 	State  Network
 	BootID string
+	// Lives reports whether a Node exists; nil for none.
+	Lives func(node string) bool
 	// Waits reports whether an ADD waits for the record of an owner.
 	Waits func(reservation.Owner) bool
 }
@@ -127,7 +129,9 @@ func LoanOwner(o *v1alpha1.BorrowedAddress) (owner reservation.Owner, addrs []ne
 // Input returns what the agent knows of a case, apart from what the state says. The parameter bound says that a pod of the
 // owner is on this node.
 func (in LoansInput) Input(c LoanCase, bound, live bool) loan.NodeInput {
-	return loan.NodeInput{Node: in.Node, Owns: in.owns(c.Addresses), Loan: LoanOf(c.Object), Live: live, Bound: bound}
+	out := loan.NodeInput{Node: in.Node, Owns: in.owns(c.Addresses), Loan: LoanOf(c.Object), Live: live, Bound: bound}
+	out.Lives = out.Loan != nil && in.Lives != nil && in.Lives(out.Loan.Home)
+	return out
 }
 
 // Untaken reports whether a step gives back what the controller lets this node borrow, because no pod of the owner is

@@ -37,7 +37,7 @@ func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, 
 				continue
 			}
 			o := newIPReservation(node, r.Owner, r.UID, r.Addresses, r.Retain)
-			until := metav1.NewTime(now.Wall.Add(r.Deadline.Left(now)).Round(time.Second))
+			until := metav1.NewTime(r.Deadline.Until(now).Round(time.Second))
 			o.Status.State, o.Status.Until = v1alpha1.IPReserved, &until
 			objects = append(objects, o)
 		}

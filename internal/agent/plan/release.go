@@ -29,6 +29,6 @@ func MarkOf(node string, o *v1alpha1.IPReservation) (Mark, bool) {
 // means reports whether a mark names a reservation of the state. The object may be older than the state: the pod may
 // have returned and ended since, which made another reservation.
 func (m Mark) means(r reservation.Reservation, now reservation.Moment) bool {
-	until := now.Wall.Add(r.Deadline.Left(now))
+	until := r.Deadline.Until(now)
 	return m.Owner == r.Owner && m.UID == r.UID && until.Sub(m.Until).Abs() < sameUntil
 }

@@ -78,7 +78,8 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*co
 		},
 		Owner: ownerOf(f.ips(at), nodes),
 	}
-	if in.Owner == "" && byName[in.Home] != nil { // a range that is not in the Node
+	in.Lives = byName[in.Home] != nil
+	if in.Owner == "" && in.Lives { // a range that is not in the Node
 		in.Owner = in.Home
 	}
 	if f.pod != nil {

@@ -308,3 +308,23 @@ func TestALoanIsCompared(t *testing.T) {
 		t.Error("no home")
 	}
 }
+
+// TestALoanOfAForeignHomeIsRemoved is what a stolen token of a node could put: a loan of an address that another node has.
+func TestALoanOfAForeignHomeIsRemoved(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	forged := &limpetv1alpha1.BorrowedAddress{
+		Spec: limpetv1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: "net", IPs: s.ip},
+		Status: limpetv1alpha1.BorrowedAddressStatus{
+			Home: s.away.Name, Borrower: loan.Unknown, Phase: limpetv1alpha1.LoanPhase(loan.Lent), Epoch: 7,
+		},
+	}
+	forged.Namespace, forged.Name = s.set.Namespace, forged.Spec.ObjectName()
+	env.Create(t, forged)
+	testenv.Eventually(t, func() error {
+		if b := s.loan(t); b != nil {
+			return fmt.Errorf("the loan is %+v", b)
+		}
+		return nil
+	})
+}
