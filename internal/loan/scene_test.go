@@ -194,7 +194,9 @@ func (w *scene) place(m mistake) {
 }
 
 // registered reports whether a Node exists.
-func (w *scene) registered(name string) bool { return indexOf(name) != none && !w.nodes[indexOf(name)].gone }
+func (w *scene) registered(name string) bool {
+	return indexOf(name) != none && !w.nodes[indexOf(name)].gone
+}
 
 func (w *scene) takes(n int8) bool {
 	return !w.nodes[n].full && !w.nodes[n].dead && !w.nodes[n].cut && !w.nodes[n].off

@@ -12,15 +12,15 @@ func TestJudge(t *testing.T) {
 		change func(*rebuild.Seen)
 		want   rebuild.Outcome
 	}{
-		"a new pod in the same place is kept":           {func(s *rebuild.Seen) { s.UID = "b" }, rebuild.Kept},
-		"restarted containers are a rebuild":            {func(s *rebuild.Seen) { s.Restarts = 1 }, rebuild.Kept},
-		"the same pod is no rebuild":                    {func(*rebuild.Seen) {}, rebuild.Gone},
-		"a new pod that is not Ready is no rebuild":     {func(s *rebuild.Seen) { s.UID, s.Ready = "b", false }, rebuild.Gone},
-		"a new pod in deletion is no rebuild":           {func(s *rebuild.Seen) { s.UID, s.Deleting = "b", true }, rebuild.Gone},
-		"the addresses follow to another node":          {func(s *rebuild.Seen) { s.UID, s.Node = "b", "n2" }, rebuild.Followed},
-		"another node and address is moved":             {func(s *rebuild.Seen) { s.UID, s.Node, s.IPs = "b", "n2", []string{"10.0.1.2"} }, rebuild.Moved},
-		"one other address of two is lost":              {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2", "fd00::3"} }, rebuild.Lost},
-		"a missing family is lost":                      {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2"} }, rebuild.Lost},
+		"a new pod in the same place is kept":       {func(s *rebuild.Seen) { s.UID = "b" }, rebuild.Kept},
+		"restarted containers are a rebuild":        {func(s *rebuild.Seen) { s.Restarts = 1 }, rebuild.Kept},
+		"the same pod is no rebuild":                {func(*rebuild.Seen) {}, rebuild.Gone},
+		"a new pod that is not Ready is no rebuild": {func(s *rebuild.Seen) { s.UID, s.Ready = "b", false }, rebuild.Gone},
+		"a new pod in deletion is no rebuild":       {func(s *rebuild.Seen) { s.UID, s.Deleting = "b", true }, rebuild.Gone},
+		"the addresses follow to another node":      {func(s *rebuild.Seen) { s.UID, s.Node = "b", "n2" }, rebuild.Followed},
+		"another node and address is moved":         {func(s *rebuild.Seen) { s.UID, s.Node, s.IPs = "b", "n2", []string{"10.0.1.2"} }, rebuild.Moved},
+		"one other address of two is lost":          {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2", "fd00::3"} }, rebuild.Lost},
+		"a missing family is lost":                  {func(s *rebuild.Seen) { s.UID, s.IPs = "b", []string{"10.0.0.2"} }, rebuild.Lost},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 type Runner struct {
 	Bed *bed.Bed
 	// App is the label app of the pods; "" for that of the StatefulSet.
-	App    string
+	App string
 	// Follows tells that the addresses of the pods follow them: no pod is free to lose them.
 	Follows bool
 
