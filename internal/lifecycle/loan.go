@@ -180,6 +180,9 @@ func (f LoanFacts) next(tx *persistence.Tx, owner reservation.Owner, step loan.S
 	}
 	r.BootID, r.Lent, r.Guest = now.BootID, step.Record.Lent, step.Record.Guest
 	r.Mode, r.Retain, r.Deadline.For = reservation.Follow, reservation.Forever, reservation.Forever
+	if f.Record.Lent != 0 && step.Record.Lent == 0 {
+		r.Deadline.From = now // what gave up the reservation of before does not mean this one
+	}
 	r.Seq, err = tx.NextSeq() // of several versions, a rebuild takes this one
 	return r, err
 }

@@ -26,7 +26,7 @@ type NodeInput struct {
 // ended long ago. A write to the Loan is compared by the API server.
 func PlanNode(in NodeInput) Step {
 	s := in.borrower()
-	if in.Owns {
+	if in.Owns || in.named() {
 		s = in.home()
 	}
 	if s.Verb == Nothing && !in.Record.Confirmed {
@@ -36,6 +36,11 @@ func PlanNode(in NodeInput) Step {
 		return Step{Verb: Read}
 	}
 	return s
+}
+
+// named reports whether the loan names this node as home, whose ranges have another address by now: who is named answers.
+func (in NodeInput) named() bool {
+	return in.Loan != nil && in.Loan.Home == in.Node && in.Record.Guest == 0
 }
 
 func (in NodeInput) write(r Record, reason string) Step {
@@ -101,7 +106,7 @@ func (in NodeInput) asked(l Loan) Step {
 
 // ended takes the address back for the owner, unless the owner does not return.
 func (in NodeInput) ended(l Loan) Step {
-	keep := !l.Free && !in.Taken
+	keep := !l.Free && !in.Taken && in.Owns
 	if in.Record.Lent == 0 && (in.Own || !keep) {
 		return Step{Verb: Remove, Reason: "the loan has ended"}
 	}

@@ -103,6 +103,7 @@ func (in PlaceInput) bound(l Loan) Placing {
 		l.GiveBack = true
 		return step(l, "the pod is on another node")
 	case l.Phase == Ending && in.Bound != l.Home:
+		l.Free = false
 		return step(l.in(Lent), "the pod is not home")
 	}
 	return Placing{}
@@ -112,12 +113,13 @@ func (in PlaceInput) bound(l Loan) Placing {
 func (in PlaceInput) waiting(l Loan) Placing {
 	home := in.Takes(l.Home)
 	switch {
-	case home && l.Phase == Lent:
-		l.GiveBack = false
+	case home && l.Phase == Lent, home && l.Phase == Ending && l.Free:
+		l.GiveBack, l.Free = false, false
 		return step(l.in(Ending), "home can take the pod")
 	case home || l.Phase == Asked || l.Phase == Ended:
 		return Placing{}
 	case l.Phase == Ending:
+		l.Free = false
 		return step(l.in(Lent), "home cannot take the pod")
 	case l.Borrower == "":
 		return Placing{Open: true}

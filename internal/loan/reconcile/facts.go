@@ -36,7 +36,9 @@ type facts struct {
 	held map[attachment][]limpetv1alpha1.IPReservation
 	// recorded are the addresses of the pod's last life that was Ready.
 	recorded string
-	over     bool
+	// shown tells that any node shows addresses of the owner, and given up that a user gave those on loan up.
+	shown, givenUp bool
+	over           bool
 }
 
 // gather reads what is known of an owner.
@@ -55,7 +57,10 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	if err != nil {
 		return nil, err
 	}
+	f.shown = len(held) > 0
 	for _, r := range held {
+		mark := r.Status.Releases()
+		f.givenUp = f.givenUp || mark != "" && r.Labels[limpetv1alpha1.LabelRelease] == mark
 		if follows(&r) {
 			at := attachment{r.Status.Network, r.Status.Interface}
 			f.held[at] = append(f.held[at], r)
@@ -73,8 +78,8 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 		return nil, err
 	}
 	for i := range pods {
-		if workload.Alive(&pods[i]) {
-			f.pod = &pods[i]
+		if p := &pods[i]; workload.Alive(p) && (f.pod == nil || goesFirst(p, f.pod)) {
+			f.pod = p
 		}
 	}
 	if len(pods) == 0 && f.recorded == "" {
@@ -87,7 +92,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 func (f *facts) attachments() []attachment {
 	all := slices.Collect(maps.Keys(f.loans))
 	for at := range f.held {
-		if f.loans[at] == nil {
+		if f.loans[at] == nil && f.home(at) != nil {
 			all = append(all, at)
 		}
 	}
@@ -240,19 +245,36 @@ func shows(pod *corev1.Pod, ips string) bool {
 	return slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return slices.Contains(strings.Split(ips, ","), ip.IP) })
 }
 
-// ownerOf returns the node whose ranges have an address; "" for none.
+// goesFirst orders the living pods of an owner, of which one has its addresses: one with a node, and then the older one.
+func goesFirst(a, b *corev1.Pod) bool {
+	if (a.Spec.NodeName != "") != (b.Spec.NodeName != "") {
+		return a.Spec.NodeName != ""
+	}
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.UID < b.UID
+}
+
+// ownerOf returns the node whose ranges have an address, the oldest of several; "" for none.
 func ownerOf(ips string, nodes []*corev1.Node) string {
 	first, _, _ := strings.Cut(ips, ",")
 	addr, err := netip.ParseAddr(first)
 	if err != nil {
 		return ""
 	}
+	var oldest *corev1.Node
 	for _, n := range nodes {
-		for _, cidr := range n.Spec.PodCIDRs {
-			if p, err := netip.ParsePrefix(cidr); err == nil && p.Contains(addr) {
-				return n.Name
-			}
+		has := slices.ContainsFunc(n.Spec.PodCIDRs, func(cidr string) bool {
+			p, err := netip.ParsePrefix(cidr)
+			return err == nil && p.Contains(addr)
+		})
+		if has && (oldest == nil || n.CreationTimestamp.Before(&oldest.CreationTimestamp) || n.CreationTimestamp.Equal(&oldest.CreationTimestamp) && n.Name < oldest.Name) {
+			oldest = n
 		}
 	}
-	return ""
+	if oldest == nil {
+		return ""
+	}
+	return oldest.Name
 }

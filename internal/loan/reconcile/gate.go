@@ -16,12 +16,13 @@ import (
 
 // open removes the gate by its name, and writes on the pod which node has its address: an ADD elsewhere then waits for it.
 func (l *Lender) open(ctx context.Context, of *corev1.Pod, home string) error {
-	change := map[string]any{
-		"metadata": map[string]any{"uid": of.UID},
-		"spec":     map[string]any{"schedulingGates": []any{map[string]any{"$patch": "delete", "name": loan.Gate}}},
-	}
+	var known any // null takes away what a template was copied with
 	if home != "" {
-		change["metadata"] = map[string]any{"uid": of.UID, "annotations": map[string]any{reservation.HomeAnnotation: home}}
+		known = home
+	}
+	change := map[string]any{
+		"metadata": map[string]any{"uid": of.UID, "annotations": map[string]any{reservation.HomeAnnotation: known}},
+		"spec":     map[string]any{"schedulingGates": []any{map[string]any{"$patch": "delete", "name": loan.Gate}}},
 	}
 	patch, err := json.Marshal(change)
 	if err != nil {

@@ -39,7 +39,7 @@ func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, er
 	out := planned{Placing: p}
 	if in.Loan != nil {
 		out.waitsFor = in.Loan.Home
-		if in.Loan.Phase != loan.Asked && in.Loan.Borrower != "" {
+		if in.Loan.Phase != loan.Asked && in.Loan.Borrower != "" && in.Loan.Borrower != loan.Unknown {
 			out.waitsFor = in.Loan.Borrower
 		}
 	}
@@ -69,7 +69,7 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*co
 		byName[n.Name] = n
 	}
 	in := loan.PlaceInput{
-		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over, Epoch: l.Clock.Now().UnixNano(),
+		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over || f.givenUp && f.pod == nil && f.loans[at] != nil, Epoch: l.Clock.Now().UnixNano(),
 		Takes: func(node string) bool { return f.pod != nil && l.takes(ctx, byName[node], f.pod) },
 		Dead: func(node string) bool {
 			dead := node != loan.Unknown && (byName[node] == nil || outOfService(byName[node]))

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +28,14 @@ const (
 	ReasonBack    = "AddressReturns" // on the pod: the address goes home
 )
 
+const (
+	// missing is the default of Lender.Missing. A workload that is replaced makes its pods again in a moment.
+	missing = 30 * time.Second
+	// shownLate is how long a pod that has a record waits until a node shows its addresses, and shownRetry how often it is looked
+	// at meanwhile.
+	shownLate, shownRetry = 10 * time.Second, time.Second
+)
+
 // missingRetry is how often an owner without a pod is looked at again: it may not return.
 const missingRetry = 10 * time.Second
 
@@ -40,7 +50,10 @@ type Lender struct {
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
 
-	waiting sync.Map // since when a pod waits, by its UID
+	// Missing is how long an owner must have no pod until it may count as one that does not return; 0 for half a minute.
+	Missing time.Duration
+
+	waiting sync.Map // since when an owner waits, or has no pod, by its key
 }
 
 // Reconcile takes the next step for one owner, and opens the gate of its pod where all its addresses allow.
@@ -48,6 +61,12 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	f, err := l.gather(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("gather facts of owner %s: %w", req, err)
+	}
+	w := l.stay(f)
+	waited := l.Clock.Now().Sub(w.since)
+	f.over = f.over && waited >= cmp.Or(l.Missing, missing)
+	if f.pod != nil && waits(f.pod) && f.recorded != "" && !f.shown && waited < shownLate {
+		return ctrl.Result{RequeueAfter: shownRetry}, nil // its node shows the addresses in a moment
 	}
 	open, home, waitsFor, acted := true, "", "", false
 	var errs []error
@@ -73,11 +92,10 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	case f.pod == nil || !waits(f.pod):
 		return ctrl.Result{}, nil
 	case open:
-		l.waiting.Delete(f.pod.UID)
 		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, home))
 	}
 	if !acted {
-		l.notice(f.pod, waitsFor)
+		l.notice(f, w, waitsFor)
 	}
 	return ctrl.Result{RequeueAfter: waitNotice}, nil
 }
@@ -127,20 +145,42 @@ func (l *Lender) tell(pod *corev1.Pod, b *limpetv1alpha1.BorrowedAddress, s loan
 	}
 }
 
+// stay returns since when an owner has no pod, or one that waits.
+func (l *Lender) stay(f *facts) wait {
+	if f.pod != nil && !waits(f.pod) {
+		l.waiting.Delete(f.owner)
+		return wait{}
+	}
+	var pod types.UID
+	if f.pod != nil {
+		pod = f.pod.UID
+	}
+	known, _ := l.waiting.Load(f.owner)
+	w, ok := known.(wait)
+	if !ok || w.pod != pod {
+		w = wait{pod: pod, since: l.Clock.Now()}
+		l.waiting.Store(f.owner, w)
+	}
+	if f.pod == nil && len(f.held)+len(f.loans) == 0 {
+		l.waiting.Delete(f.owner)
+	}
+	return w
+}
+
 // notice tells once why a pod waits, when it has waited for a while.
-func (l *Lender) notice(pod *corev1.Pod, node string) {
-	now := l.Clock.Now()
-	since, _ := l.waiting.LoadOrStore(pod.UID, wait{since: now})
-	w, _ := since.(wait)
-	if now.Sub(w.since) < waitNotice || w.told {
+func (l *Lender) notice(f *facts, w wait, node string) {
+	if l.Clock.Now().Sub(w.since) < waitNotice || w.told {
 		return
 	}
-	l.waiting.Store(pod.UID, wait{since: w.since, told: true})
-	l.Events.Eventf(pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s has not answered about the address of the pod; remedy: bring the node back, or if it is dead, taint it %s: kubectl taint node %s %s:NoExecute",
+	w.told = true
+	l.waiting.Store(f.owner, w)
+	l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s has not answered about the address of the pod; remedy: bring the node back, or if it is dead, taint it %s: kubectl taint node %s %s:NoExecute",
 		node, corev1.TaintNodeOutOfService, node, corev1.TaintNodeOutOfService)
 }
 
+// wait is since when an owner has no pod, or this one waits.
 type wait struct {
+	pod   types.UID
 	since time.Time
 	told  bool
 }

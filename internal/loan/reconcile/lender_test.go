@@ -42,7 +42,7 @@ func start(t *testing.T) {
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), controller.Needs()); err != nil {
 		t.Fatal(err)
 	}
-	lender := &controller.Lender{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller")}
+	lender := &controller.Lender{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Missing: time.Millisecond}
 	if err := lender.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}

@@ -144,11 +144,13 @@ var podChanged = predicate.Funcs{
 }
 
 func concerns(o client.Object) bool {
-	return o.GetAnnotations()[reservation.ModeAnnotation] == reservation.Follow.String()
+	pod, ok := o.(*corev1.Pod)
+	return ok && waits(pod) || o.GetAnnotations()[reservation.ModeAnnotation] == reservation.Follow.String()
 }
 
 // nodeChanged passes what may change which node has an address.
 var nodeChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }, // at the start all loans are looked at anyway
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 		return before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable || fit.Ready(before) != fit.Ready(after) ||
