@@ -79,7 +79,7 @@ func TestOneWordOnANamespace(t *testing.T) {
 	env.Annotate(t, set.StatefulSet, keep, "5m")
 	keepsFor(t, running, "5m", "StatefulSet")
 	unanswered := testenv.APod("other-1").In(name).OwnedBy(other.StatefulSet) // by any webhook, as it was created
-	if err := env.Client.Create(t.Context(), unanswered.Pod); err != nil { // without a status, which the reconciler could outrun
+	if err := env.Client.Create(t.Context(), unanswered.Pod); err != nil {    // no status is written, which the reconciler could outrun
 		t.Fatal(err)
 	}
 	env.RemoveAtEnd(t, unanswered.Pod)
