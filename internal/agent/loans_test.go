@@ -214,7 +214,7 @@ func TestAnAddressGoesToAnotherNodeAndBack(t *testing.T) {
 	home.metricIs(t, "limpet_agent_loan_steps_total remove", 1)
 }
 
-// TestALostLoanIsPutBack removes a loan that home has made. Nobody but the guest knows where the address is.
+// TestALostLoanIsPutBack removes a loan that home has made. Only the guest knows where the address is.
 func TestALostLoanIsPutBack(t *testing.T) {
 	ns, home := env.Namespace(t), newOwn(t, "loan-lost", "10.32.1.0/24", "192.0.2.1")
 	home.start(t)

@@ -118,7 +118,7 @@ func (l *loans) newLife() string {
 		}
 	}
 	if r, found := before.Reserved[s.owner()]; found && r.Mode == reservation.Follow && r.BootID != l.now.BootID {
-		l.wrong = fmt.Errorf("%s got %v, which nobody has confirmed since the reboot", s.owner(), addrs)
+		l.wrong = fmt.Errorf("%s got %v, which no agent has confirmed since the reboot", s.owner(), addrs)
 	}
 	if h, guest := l.guests[s.owner()]; guest {
 		if !slices.Equal(addrs, h.addrs) {

@@ -23,7 +23,7 @@ type LoanFacts struct {
 	// Addresses are those asked about, or else the ones that the state has for the owner.
 	Addresses []netip.Addr
 	// Ended is the network namespace of the life that ended, which may still have the addresses: it is no life that Attached
-	// counts, and nobody else may have the addresses meanwhile. Empty for none of this boot.
+	// counts, and no other pod may have the addresses meanwhile. Empty for none of this boot.
 	Ended reservation.NetNS
 
 	reserved    *reservation.Reservation

@@ -118,7 +118,7 @@ func TestWriteLoan(t *testing.T) {
 		"home reserves what it has forgotten": {
 			was: lifecycle.LoanFacts{Record: confirmed}, step: reserve(write(loan.Record{})), record: confirmed, own: true,
 		},
-		"home takes back for nobody": {
+		"home takes back for no owner": {
 			has: state{reserved: []reservation.Reservation{loaned(boot, 7, 0)}}, was: lifecycle.LoanFacts{Record: loan.Record{Lent: 7, Confirmed: true}},
 			step: write(loan.Record{}), record: confirmed, free: true,
 		},

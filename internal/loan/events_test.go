@@ -195,7 +195,7 @@ func (w *scene) forge() bool {
 }
 
 // handOver gives the range of a node that is gone to the last node, which is a new one. Who deletes all loans while their home
-// is gone must let no new node have its range: only a guest knows then, and nobody asks it.
+// is gone must let no new node have its range: only a guest knows then, and no program asks it.
 func (w *scene) handOver() bool {
 	from, to := &w.nodes[0], &w.nodes[size-1]
 	used := to.attached != 0 || to.local != 0 || to.record.Guest != 0 || to.step.Verb != loan.Nothing

@@ -1,9 +1,6 @@
 package pin
 
 import (
-	"net/netip"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/platform/fit"
@@ -20,26 +17,11 @@ func Follows(pod *corev1.Pod) bool {
 // it keeps it; nil for none.
 func AddressHome(record appsv1beta1.PodState, holders []Holder, nodes map[string]*corev1.Node) *corev1.Node {
 	for _, h := range holders {
-		if node := nodes[h.Node]; node != nil && h.IPs == record.IPs && ownsFirst(node, h.IPs) {
+		if node := nodes[h.Node]; node != nil && h.IPs == record.IPs && fit.Owns(node, h.IPs) {
 			return node
 		}
 	}
 	return nil
-}
-
-// ownsFirst reports whether the pod CIDRs of a node have the first of some addresses.
-func ownsFirst(node *corev1.Node, ips string) bool {
-	first, _, _ := strings.Cut(ips, ",")
-	addr, err := netip.ParseAddr(first)
-	if err != nil {
-		return false
-	}
-	for _, cidr := range node.Spec.PodCIDRs {
-		if p, err := netip.ParsePrefix(cidr); err == nil && p.Contains(addr) {
-			return true
-		}
-	}
-	return false
 }
 
 // AtAddressHome returns the state as if a pod that follows had run at the home of its address, if that can take the pod. Else

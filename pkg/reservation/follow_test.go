@@ -59,7 +59,7 @@ func TestAnOwnerThatFollows(t *testing.T) {
 		"has it":                                               {in: reservation.AddInput{Reserved: followed("b", 0, 0)}, want: claims(0, true)},
 		"has it here, whatever the pod says":                   {in: reservation.AddInput{Home: "n2", Reserved: followed("b", 0, 0)}, want: claims(0, true)},
 		"has it since before the node started":                 {in: reservation.AddInput{Reserved: followed("a", 0, 0)}, waits: "ns/web-0: 10.1.0.2,fd00::2 may be lent"},
-		"has it for ever":                                      {in: reservation.AddInput{Reserved: &reservation.Reservation{Owner: owner, Addresses: addrs, Mode: reservation.Follow, BootID: "b", Deadline: reservation.Deadline{From: reservation.Moment{BootID: "z"}, For: reservation.Forever}}}, want: claims(0, true)},
+		"has it without an end":                                {in: reservation.AddInput{Reserved: &reservation.Reservation{Owner: owner, Addresses: addrs, Mode: reservation.Follow, BootID: "b", Deadline: reservation.Deadline{From: reservation.Moment{BootID: "z"}, For: reservation.Forever}}}, want: claims(0, true)},
 		"has lent it":                                          {in: reservation.AddInput{Reserved: followed("b", 7, 0)}, waits: "ns/web-0: 10.1.0.2,fd00::2 is lent"},
 		"has lent it, and follows no more":                     {stopped: true, in: reservation.AddInput{Reserved: followed("b", 7, 0)}, waits: "is lent"},
 		"has lent it, and had another one since":               {in: reservation.AddInput{Reserved: followed("b", 7, 0), Earlier: ended("b", 9, 0)}, waits: "is lent"},

@@ -122,7 +122,7 @@ type Reservation struct {
 	// Retain and Mode are what the pod of that life had asked for.
 	Retain time.Duration
 	Mode   Mode
-	// Lent is the epoch of the loan that this node has made: the addresses are handed out to nobody here; 0 for none. Guest is
+	// Lent is the epoch of the loan that this node has made: the addresses are handed out to no pod here; 0 for none. Guest is
 	// the epoch of the loan by which this node has the addresses of another one; 0 for its own.
 	Lent, Guest int64
 	// Seq is the number of the attachment that ended.

@@ -234,7 +234,7 @@ func TestTheTokenOfAnAgentTakesEachStepOfALoan(t *testing.T) {
 	}
 }
 
-// The CRD refuses a loan that contradicts itself, whoever writes it: epochs tell one borrower from the next.
+// The CRD refuses a loan that contradicts itself: epochs tell one borrower from the next.
 func TestLoansThatContradictThemselvesAreRefused(t *testing.T) {
 	ns := env.Namespace(t)
 	held := lending(ns, "web-0", loan.Loan{Home: "a", Borrower: "b", Phase: loan.Lent, Epoch: 5})

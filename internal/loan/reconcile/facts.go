@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fit"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -49,7 +49,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 		return nil, fmt.Errorf("list BorrowedAddresses of %s: %w", owner, err)
 	}
 	for i := range loans.Items {
-		if b := &loans.Items[i]; b.Name == b.Spec.ObjectName() { // one of another name is nobody's
+		if b := &loans.Items[i]; b.Name == b.Spec.ObjectName() { // one of another name counts for nothing
 			f.loans[attachmentOf(b)] = b
 		}
 	}
@@ -258,18 +258,9 @@ func goesFirst(a, b *corev1.Pod) bool {
 
 // ownerOf returns the node whose ranges have an address, the oldest of several; "" for none.
 func ownerOf(ips string, nodes []*corev1.Node) string {
-	first, _, _ := strings.Cut(ips, ",")
-	addr, err := netip.ParseAddr(first)
-	if err != nil {
-		return ""
-	}
 	var oldest *corev1.Node
 	for _, n := range nodes {
-		has := slices.ContainsFunc(n.Spec.PodCIDRs, func(cidr string) bool {
-			p, err := netip.ParsePrefix(cidr)
-			return err == nil && p.Contains(addr)
-		})
-		if has && (oldest == nil || n.CreationTimestamp.Before(&oldest.CreationTimestamp) || n.CreationTimestamp.Equal(&oldest.CreationTimestamp) && n.Name < oldest.Name) {
+		if fit.Owns(n, ips) && (oldest == nil || older(n, oldest)) {
 			oldest = n
 		}
 	}
@@ -277,4 +268,11 @@ func ownerOf(ips string, nodes []*corev1.Node) string {
 		return ""
 	}
 	return oldest.Name
+}
+
+func older(a, b *corev1.Node) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name < b.Name
+	}
+	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }

@@ -150,6 +150,19 @@ func bind(t *testing.T, pod *corev1.Pod, node *corev1.Node) {
 	}
 }
 
+// lentOut is a scene whose home is drained and has lent the address of the pod, which may be scheduled.
+func lentOut(t *testing.T) (*scene, *corev1.Pod) {
+	t.Helper()
+	s := newScene(t)
+	s.shown(t, s.home)
+	env.Cordon(t, s.home)
+	pod := s.waiting(t)
+	s.becomes(t, loan.Asked, "")
+	s.answers(t, to(loan.Lent))
+	opened(t, pod)
+	return s, pod
+}
+
 // TestAPodWithoutAnAddressDoesNotWait is the first life of a pod.
 func TestAPodWithoutAnAddressDoesNotWait(t *testing.T) {
 	start(t)
@@ -203,7 +216,7 @@ func TestTheAddressGoesAlong(t *testing.T) {
 	}
 }
 
-// TestADeadHomeLends only once somebody says that home is dead.
+// TestADeadHomeLends only once a person says that home is dead.
 func TestADeadHomeLends(t *testing.T) {
 	start(t)
 	s := newScene(t)
@@ -222,13 +235,7 @@ func TestADeadHomeLends(t *testing.T) {
 // TestADeadBorrowerLosesTheAddress to the next one.
 func TestADeadBorrowerLosesTheAddress(t *testing.T) {
 	start(t)
-	s := newScene(t)
-	s.shown(t, s.home)
-	env.Cordon(t, s.home)
-	pod := s.waiting(t)
-	s.becomes(t, loan.Asked, "")
-	s.answers(t, to(loan.Lent))
-	opened(t, pod)
+	s, pod := lentOut(t)
 	bind(t, pod, s.away)
 	s.becomes(t, loan.Lent, s.away.Name)
 	env.Remove(t, pod)
@@ -250,13 +257,7 @@ func TestAnOwnerThatDoesNotReturn(t *testing.T) {
 		return nil
 	})
 
-	s = newScene(t)
-	s.shown(t, s.home)
-	env.Cordon(t, s.home)
-	pod := s.waiting(t)
-	s.becomes(t, loan.Asked, "")
-	s.answers(t, to(loan.Lent))
-	opened(t, pod)
+	s, pod := lentOut(t)
 	env.Remove(t, pod)
 	env.Remove(t, s.set)
 	testenv.Eventually(t, func() error {
@@ -270,13 +271,7 @@ func TestAnOwnerThatDoesNotReturn(t *testing.T) {
 // TestARangeThatChangesHands makes the new node of the range the home.
 func TestARangeThatChangesHands(t *testing.T) {
 	start(t)
-	s := newScene(t)
-	s.shown(t, s.home)
-	env.Cordon(t, s.home)
-	pod := s.waiting(t)
-	s.becomes(t, loan.Asked, "")
-	s.answers(t, to(loan.Lent))
-	opened(t, pod)
+	s, pod := lentOut(t)
 	env.Remove(t, s.home)
 	next := testenv.ANode(env.Name("node")).WithRoom(10, 4)
 	next.Spec.PodCIDR, next.Spec.PodCIDRs = s.home.Spec.PodCIDR, s.home.Spec.PodCIDRs

@@ -29,9 +29,9 @@ func Needs() cluster.Needs {
 	return cluster.Needs{
 		Objects: []cluster.Need{
 			cluster.Of(cluster.OwnAnnotations[*corev1.Pod], cluster.Owners, cluster.Phase, cluster.Requests(), podPlace),
-			cluster.Of(cluster.Labels, nodeState),
+			cluster.Of(cluster.Labels, cluster.NodeFitness),
 			cluster.Of(setSize), cluster.Of(cluster.Owners[*appsv1.ReplicaSet]), cluster.Of(cluster.Owners[*appsv1.Deployment]),
-			cluster.Of(cluster.NodeOwner, reservationOfLoan),
+			cluster.Of(cluster.NodeOwner, cluster.ReservationHolder),
 			cluster.Of(wholeLoan),
 		},
 		Indexes: []cluster.Index{
@@ -52,25 +52,8 @@ func podPlace(from, to *corev1.Pod) {
 	}
 }
 
-// nodeState keeps whether a node takes pods, how much room it has, and its ranges.
-func nodeState(from, to *corev1.Node) {
-	to.Status.Allocatable = from.Status.Allocatable
-	to.Spec.Unschedulable, to.Spec.Taints, to.Spec.PodCIDRs = from.Spec.Unschedulable, from.Spec.Taints, from.Spec.PodCIDRs
-	cluster.NodeReadiness(from, to)
-}
-
 func setSize(from, to *appsv1.StatefulSet) {
 	to.Spec.Replicas, to.Spec.Ordinals = from.Spec.Replicas, from.Spec.Ordinals
-}
-
-func reservationOfLoan(from, to *limpetv1alpha1.IPReservation) {
-	s := from.Status
-	to.Status = limpetv1alpha1.IPReservationStatus{
-		Node: s.Node, Network: s.Network, Interface: s.Interface, Pod: s.Pod, PodUID: s.PodUID, IPs: s.IPs, State: s.State, Until: s.Until, RetainMinutes: s.RetainMinutes,
-	}
-	if mark := s.Releases(); mark != "" && from.Labels[limpetv1alpha1.LabelRelease] == mark {
-		to.Labels = map[string]string{limpetv1alpha1.LabelRelease: mark}
-	}
 }
 
 func wholeLoan(from, to *limpetv1alpha1.BorrowedAddress) {

@@ -35,13 +35,13 @@ func Needs() cluster.Needs {
 	return cluster.Needs{
 		Objects: []cluster.Need{
 			cluster.Of(podAnnotations, cluster.Owners, cluster.Phase, cluster.Requests(), podPlace, podGate, podRefusal),
-			cluster.Of(cluster.Labels, nodeFitness),
+			cluster.Of(cluster.Labels, cluster.NodeFitness),
 			cluster.Of(cluster.Labels[*corev1.Namespace], cluster.NamedAnnotations[*corev1.Namespace](longestKeep, reservation.KeepAnnotation)),
 			cluster.Of(cluster.OwnAnnotations, setProgress),
 			cluster.Of(cluster.JobSize, jobProgress),
 			cluster.Of(cluster.Owners, replicaSetRefusal), cluster.Of(cluster.Owners[*batchv1.Job]), cluster.Of(cluster.Owners[*appsv1.Deployment]),
 			cluster.Of(cluster.ReplicationControllerSize),
-			cluster.Of(cluster.NodeOwner, reservationHolder).AtMost(maxReservations, nodeOfReservation),
+			cluster.Of(cluster.NodeOwner, cluster.ReservationHolder).AtMost(maxReservations, nodeOfReservation),
 			cluster.Of(cluster.NodeOwner, poolUsage).AtMost(maxPools, nodeOfPool),
 		},
 		Indexes: []cluster.Index{
@@ -118,13 +118,6 @@ func keepRefusal(from, to *corev1.Pod, message string) {
 	}
 }
 
-// nodeFitness keeps whether a node takes pods, and how much room it has.
-func nodeFitness(from, to *corev1.Node) {
-	to.Status.Allocatable = from.Status.Allocatable
-	to.Spec.Unschedulable, to.Spec.Taints, to.Spec.PodCIDRs = from.Spec.Unschedulable, from.Spec.Taints, from.Spec.PodCIDRs
-	cluster.NodeReadiness(from, to)
-}
-
 // setProgress keeps whether a StatefulSet lacks pods, and what its pods ask for.
 func setProgress(from, to *appsv1.StatefulSet) {
 	to.Spec.Replicas, to.Spec.PodManagementPolicy = from.Spec.Replicas, from.Spec.PodManagementPolicy
@@ -158,24 +151,6 @@ const (
 func nodeOfReservation(o client.Object) string { return o.(*limpetv1alpha1.IPReservation).Status.Node }
 
 func nodeOfPool(o client.Object) string { return o.(*limpetv1alpha1.NodeIPPool).Status.Node }
-
-// maxStatus is how much text of an IPReservation the cache keeps. The CRD bounds characters, which
-// have up to four bytes; the texts of agents have one byte each.
-const maxStatus = 2 << 10
-
-// reservationHolder keeps which node holds which addresses for whom, and whether the user gives this reservation up.
-func reservationHolder(from, to *limpetv1alpha1.IPReservation) {
-	s := from.Status
-	if len(s.Node)+len(s.Interface)+len(s.Pod)+len(s.PodUID)+len(s.IPs) > maxStatus {
-		return // no room believes the object
-	}
-	to.Status = limpetv1alpha1.IPReservationStatus{
-		Node: s.Node, Interface: s.Interface, Pod: s.Pod, PodUID: s.PodUID, IPs: s.IPs, Until: s.Until, RetainMinutes: s.RetainMinutes,
-	}
-	if mark := s.Releases(); mark != "" && from.Labels[limpetv1alpha1.LabelRelease] == mark {
-		to.Labels = map[string]string{limpetv1alpha1.LabelRelease: mark}
-	}
-}
 
 // maxRanges is how much of the ranges of a pool the cache keeps. A pool with longer ones counts as one whose ranges are
 // not known: an agent may write any text.

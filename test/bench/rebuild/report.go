@@ -13,9 +13,9 @@ const intro = `# Benchmark of a rebuild
 Written by ` + "`make bench-rebuild`" + ` on the local three-node cluster. Pods of a StatefulSet are deleted, with a grace period
 of 5 s or by force, while a client asks each of them again and again. **Seconds without an answer** run from the
 deletion until the first answer after which the pod answers all requests for 6 s. A pod that gives none until its next
-deletion, or until the end of the scene, is **never** answered. The pods are in turns with Limpet, which keeps node and addresses,
-and on upstream host-local with the same interface plugin, in a namespace that Limpet ignores. Limpet's agents and
-controller run all the time.
+deletion, or until the end of the scene, is **never** answered. The pods are in turns with Limpet, which keeps node and
+addresses, and on upstream host-local with the same interface plugin, in a namespace that Limpet ignores. Limpet's
+agents and controller run all the time.
 
 The client runs on a node, behind kube-proxy (nftables). Each request is a new connection, has 500 ms, and counts only
 if the pod itself answers. The client knows a pod in five ways:
