@@ -33,8 +33,6 @@ type Placing struct {
 	Step
 	// Open tells to open the gate of the pod that waits.
 	Open bool
-	// Nominate is the node to try first; "" for any.
-	Nominate string
 }
 
 // PlanPlace returns what the controller does next for an owner: it asks home to lend, sends the pod home where home can
@@ -85,7 +83,7 @@ func (in PlaceInput) first() Placing {
 	case elsewhere:
 		return step(loan, "the pod is elsewhere")
 	case in.Takes(in.Home):
-		return Placing{Open: true, Nominate: in.Home}
+		return Placing{Open: true}
 	}
 	return step(loan, "home cannot take the pod")
 }
@@ -121,12 +119,10 @@ func (in PlaceInput) waiting(l Loan) Placing {
 	case l.Phase == Ending:
 		l.Free = false
 		return step(l.in(Lent), "home cannot take the pod")
-	case l.Borrower == "":
-		return Placing{Open: true}
-	case l.GiveBack:
+	case l.GiveBack && l.Borrower != "":
 		return Placing{}
-	case in.Takes(l.Borrower):
-		return Placing{Open: true, Nominate: l.Borrower}
+	case l.Borrower == "" || in.Takes(l.Borrower):
+		return Placing{Open: true}
 	}
 	l.GiveBack = true
 	return step(l, "the borrower cannot take the pod")

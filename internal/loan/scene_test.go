@@ -189,7 +189,10 @@ func (w *scene) place(m mistake) {
 		w.next = view{}
 	}
 	if p.Open && w.pod.gated {
-		w.pod.gated, w.pod.prefs = false, indexOf(p.Nominate)
+		w.pod.gated, w.pod.prefs = false, w.home // as pin nominates it
+		if in.Loan != nil {
+			w.pod.prefs = indexOf(in.Loan.Borrower)
+		}
 	}
 }
 
