@@ -32,6 +32,7 @@ type options struct {
 	network  string
 	output   string
 	dryRun   bool
+	onLoan   bool
 	repair   bool
 	operand  string
 }
@@ -70,7 +71,7 @@ func commandFirst(args []string) []string {
 		switch name := strings.TrimLeft(args[i], "-"); name {
 		case "help", "h", "version":
 			return args
-		case "dry-run", "repair":
+		case "dry-run", "on-loan", "repair":
 		default:
 			if !strings.Contains(name, "=") {
 				i++ // the value

@@ -22,6 +22,27 @@ const (
 	Reserved State = "reserved"
 )
 
+// Loan says what an address that follows its pod is on this node, if it is on loan.
+type Loan string
+
+const (
+	// Lent addresses are those of a node whose pod is on another node.
+	Lent Loan = "lent"
+	// Guest addresses are those of a pod whose address is another node's.
+	Guest Loan = "guest"
+)
+
+// loanOf returns what the epochs of a record say.
+func loanOf(lent, guest int64) Loan {
+	switch {
+	case lent != 0:
+		return Lent
+	case guest != 0:
+		return Guest
+	}
+	return ""
+}
+
 // Holder is an attachment or a reservation. The JSON form is documented in docs/operate/operations.md: keys are
 // added, never changed.
 type Holder struct {
@@ -32,6 +53,7 @@ type Holder struct {
 	Interface       string           `json:"interface"`
 	IPs             []netip.Addr     `json:"ips"`
 	State           State            `json:"state"`
+	Loan            Loan             `json:"loan,omitempty"`
 	ContainerID     string           `json:"containerID"`
 	Since           time.Time        `json:"since"`
 	AgeSeconds      int64            `json:"ageSeconds"`
@@ -90,7 +112,7 @@ func holder(r persistence.Record, now reservation.Moment) *Holder {
 func attached(a reservation.Attachment, now reservation.Moment) *Holder {
 	h := &Holder{
 		Network: a.ID.Network, Namespace: a.Owner.Namespace, Pod: a.Owner.Pod, PodUID: a.UID, Interface: a.ID.IfName,
-		IPs: a.Addresses, State: Attached, ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
+		IPs: a.Addresses, State: Attached, Loan: loanOf(0, a.Guest), ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
 		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), AnnotationsSeen: &a.AnnotationsSeen,
 		NetNS: a.NetNS.Path, Sequence: a.Seq, ns: a.NetNS,
 	}
@@ -101,16 +123,21 @@ func attached(a reservation.Attachment, now reservation.Moment) *Holder {
 }
 
 func reserved(r reservation.Reservation, now reservation.Moment) *Holder {
+	h := &Holder{
+		Network: r.Owner.Network, Namespace: r.Owner.Namespace, Pod: r.Owner.Pod, PodUID: r.UID, Interface: r.Owner.IfName,
+		IPs: r.Addresses, State: Reserved, Loan: loanOf(r.Lent, r.Guest), ContainerID: r.ContainerID,
+		Since: r.Deadline.From.Wall, AgeSeconds: seconds(now.Since(r.Deadline.From)), RetainSeconds: seconds(r.Retain), Retention: r.Mode.String(), Sequence: r.Seq,
+	}
+	if r.Deadline.For >= reservation.Forever { // it has no end
+		return h
+	}
 	left := r.Deadline.Left(now)
 	leftSeconds, deadline := seconds(left), now.Wall.Add(left).Round(time.Second).UTC()
 	if left == 0 {
 		deadline = r.Deadline.From.Wall.Add(r.Deadline.For).UTC()
 	}
-	return &Holder{
-		Network: r.Owner.Network, Namespace: r.Owner.Namespace, Pod: r.Owner.Pod, PodUID: r.UID, Interface: r.Owner.IfName,
-		IPs: r.Addresses, State: Reserved, ContainerID: r.ContainerID, Since: r.Deadline.From.Wall, AgeSeconds: seconds(now.Since(r.Deadline.From)),
-		Deadline: &deadline, LeftSeconds: &leftSeconds, RetainSeconds: seconds(r.Retain), Retention: r.Mode.String(), Sequence: r.Seq,
-	}
+	h.LeftSeconds, h.Deadline = &leftSeconds, &deadline
+	return h
 }
 
 // seconds returns a duration in seconds, rounded up: 0 left means lapsed.

@@ -34,8 +34,19 @@ var columns = []string{"NETWORK", "NAMESPACE", "POD", "IPS", "STATE", "CONTAINER
 
 func (h *Holder) row() []string {
 	return []string{
-		h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), string(h.State), dash(audit.ShortID(h.ContainerID)), h.left(), human(h.AgeSeconds),
+		h.Network, dash(h.Namespace), dash(h.Pod), h.addresses(), h.held(), dash(audit.ShortID(h.ContainerID)), h.left(), human(h.AgeSeconds),
 	}
+}
+
+// held says in one word how addresses are held.
+func (h *Holder) held() string {
+	switch h.Loan {
+	case Lent:
+		return string(Lent)
+	case Guest:
+		return string(h.State) + "," + string(Guest)
+	}
+	return string(h.State)
 }
 
 // add adds a record.

@@ -23,6 +23,7 @@ var releaseCommand = command{
 	flags: func(f *flag.FlagSet, o *options) {
 		networkFlag(f, o)
 		f.BoolVar(&o.dryRun, "dry-run", false, "show what would be released, and release nothing")
+		f.BoolVar(&o.onLoan, "on-loan", false, "release also what is lent or borrowed: no pod may have it, on any node")
 	},
 	run: (*Tool).release,
 }
@@ -32,7 +33,7 @@ func (t *Tool) release(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	freed, err := planRelease(near, o.operand)
+	freed, err := planRelease(near, o)
 	if err != nil {
 		return err
 	}
@@ -74,6 +75,9 @@ func (t *Tool) log(freed []*Holder) {
 
 // was says how the addresses were held.
 func (h *Holder) was() string {
+	if h.State == Reserved && h.Deadline == nil {
+		return h.held() + " for " + h.owner()
+	}
 	if h.State == Reserved {
 		return fmt.Sprintf("reserved for %s until %s", h.owner(), stamp(*h.Deadline))
 	}
@@ -82,7 +86,8 @@ func (h *Holder) was() string {
 
 // planRelease returns the holders to release. All holders that match the query must be releasable; otherwise the
 // error says which is not, and why.
-func planRelease(all []*Holder, query string) ([]*Holder, error) {
+func planRelease(all []*Holder, o options) ([]*Holder, error) {
+	query := o.operand
 	found := match(all, query)
 	if len(found) == 0 {
 		return nil, notFound(all, query)
@@ -93,6 +98,10 @@ func planRelease(all []*Holder, query string) ([]*Holder, error) {
 		}
 		if h.State == Attached && h.NetNSState != audit.Gone {
 			return nil, h.refusal()
+		}
+		if h.State == Reserved && h.Loan != "" && !o.onLoan {
+			return nil, noError(fmt.Sprintf("%s is on loan for %s, so that its pod may have it on another node: delete the pod for good, and the loan ends; "+
+				"if there is neither a pod nor a loan (kubectl get borrowedaddresses -n %s), use --on-loan", h.addresses(), h.owner(), h.Namespace))
 		}
 	}
 	return found, nil
@@ -129,13 +138,13 @@ func (t *Tool) free(tx *persistence.Tx, chosen []*Holder, o options) ([]*Holder,
 			return nil, err
 		}
 	}
-	freed, err := planRelease(t.holders(records, o.network), o.operand)
+	freed, err := planRelease(t.holders(records, o.network), o)
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range freed {
 		if h.State == Reserved {
-			err = tx.DeleteReservation(h.reservationOwner())
+			err = freeReservation(tx, h)
 		} else {
 			err = tx.DeleteAttachment(h.attachmentID())
 		}
@@ -147,6 +156,13 @@ func (t *Tool) free(tx *persistence.Tx, chosen []*Holder, o options) ([]*Holder,
 		}
 	}
 	return freed, nil
+}
+
+func freeReservation(tx *persistence.Tx, h *Holder) error {
+	if h.Loan != "" {
+		return tx.TakeReservation(h.reservationOwner())
+	}
+	return tx.DeleteReservation(h.reservationOwner())
 }
 
 // readAgain adds the record of a holder, if there is still one.

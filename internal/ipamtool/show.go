@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 var showCommand = command{
@@ -60,8 +62,8 @@ func (h *Holder) describe(w io.Writer) error {
 
 func (h *Holder) state() string {
 	switch {
-	case h.State == Attached:
-		return "attached"
+	case h.LeftSeconds == nil:
+		return h.held()
 	case *h.LeftSeconds == 0:
 		return "reserved, lapsed at " + stamp(*h.Deadline) + ": any pod can have them"
 	}
@@ -78,7 +80,10 @@ func (h *Holder) netns() string {
 // request says what the pod asked for with its annotations.
 func (h *Holder) request() string {
 	text := "no reservation"
-	if h.RetainSeconds > 0 {
+	switch {
+	case h.RetainSeconds >= seconds(reservation.Forever):
+		text = "a reservation without an end, " + h.Retention
+	case h.RetainSeconds > 0:
 		text = fmt.Sprintf("%s after its end, %s", human(h.RetainSeconds), h.Retention)
 	}
 	if h.AnnotationsSeen != nil && !*h.AnnotationsSeen {
