@@ -76,6 +76,7 @@ func (l *lending) offer(networks []network) {
 	l.metrics.lend(in.State)
 	l.mu.Lock()
 	l.state = in
+	l.read = slices.DeleteFunc(l.read, func(p netip.Prefix) bool { return !slices.Contains(in.Owns, p) }) // another node may lend of a range that went
 	l.mu.Unlock()
 	wake(l.woken)
 }

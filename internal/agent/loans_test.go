@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -262,10 +263,12 @@ func TestANewNodeOfARangeReadsTheLoans(t *testing.T) {
 	env.Create(t, other)
 	n := newOwn(t, "loan-new", "10.34.1.0/24", "192.0.2.1")
 	var early atomic.Bool // the node was ready without the record
+	var read atomic.Int64 // times that the loans were read
 	n.REST.Wrap(func(to http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			if _, err := os.Stat(filepath.Join(n.ConfDir, "10-limpet.conflist")); err == nil && strings.HasSuffix(r.URL.Path, "/borrowedaddresses") && r.URL.Query().Get("limit") == "500" {
-				early.Store(true)
+			if _, err := os.Stat(filepath.Join(n.ConfDir, "10-limpet.conflist")); strings.HasSuffix(r.URL.Path, "/borrowedaddresses") && r.URL.Query().Get("limit") == "500" {
+				early.Store(early.Load() || err == nil && read.Load() == 0)
+				read.Add(1)
 			}
 			return to.RoundTrip(r)
 		})
@@ -277,6 +280,23 @@ func TestANewNodeOfARangeReadsTheLoans(t *testing.T) {
 	}
 	n.recordIs(t, ns, "web-0", "lent 7")
 	n.recordIs(t, ns, "web-1", "free")
+	for _, cidr := range []string{"10.34.2.0/24", "10.34.1.0/24"} { // another node may have had the first range meanwhile
+		before := read.Load()
+		if err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}); err != nil {
+			t.Fatal(err)
+		}
+		env.Create(t, peer(n.Node, []string{cidr}, "192.0.2.1"))
+		testenv.Eventually(t, func() error {
+			conf, err := os.ReadFile(filepath.Join(n.ConfDir, "10-limpet.conflist"))
+			if err == nil && !strings.Contains(string(conf), cidr) {
+				err = fmt.Errorf("the configuration lacks %s: %s", cidr, conf)
+			}
+			return err
+		})
+		if read.Load() == before {
+			t.Errorf("the node got %s, and nothing read the loans", cidr)
+		}
+	}
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
