@@ -149,7 +149,7 @@ func TestOwnNetwork(t *testing.T) {
 	}
 	env.Create(t, peer(n.Node, []string{"10.9.1.0/24", "fd09:1::/64"}, "192.0.2.1", "2001:db8::1"))
 	testenv.Eventually(t, a.Ready)
-	checkConflist(t, filepath.Join(n.ConfDir, "10-limpet.conflist"), n.StateDir)
+	checkConflist(t, filepath.Join(n.ConfDir, "10-limpet.conflist"), n.Node, n.StateDir)
 
 	for i, cidr := range []string{"10.9.2.0/24", "0.0.0.0/1", "10.9.1.128/25", "198.51.100.0/24"} { // Nodes that lie
 		env.Create(t, peer(fmt.Sprintf("own-liar-%d", i), []string{cidr}, "192.0.2.66"))
@@ -202,7 +202,7 @@ func TestAnAddressWithoutAPodIsRefused(t *testing.T) {
 	routesAre(t, h, "0.0.0.0/0 via 192.0.2.254", "10.9.1.0/24 via 192.0.2.9", "10.9.1.7/32 via 192.0.2.7", "::/0 via 2001:db8::fe")
 }
 
-func checkConflist(t *testing.T, path, stateDir string) {
+func checkConflist(t *testing.T, path, node, stateDir string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -211,10 +211,10 @@ func checkConflist(t *testing.T, path, stateDir string) {
 	var got, want any
 	wanted := fmt.Sprintf(`{"cniVersion": "1.1.0", "name": "limpet", "plugins": [
 		{"type": "ptp", "ipMasq": false, "capabilities": {"io.kubernetes.cri.pod-annotations": true}, "ipam": {
-			"type": "limpet-ipam", "dataDir": %q, "maxReservation": "1h0m0s", "maxReservedPercent": 40,
+			"type": "limpet-ipam", "node": %q, "dataDir": %q, "maxReservation": "1h0m0s", "maxReservedPercent": 40,
 			"ranges": [[{"subnet": "10.9.1.0/24"}], [{"subnet": "fd09:1::/64"}]],
 			"routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}},
-		{"type": "portmap", "snat": true, "capabilities": {"portMappings": true}}]}`, stateDir)
+		{"type": "portmap", "snat": true, "capabilities": {"portMappings": true}}]}`, node, stateDir)
 	if err := errors.Join(json.Unmarshal(data, &got), json.Unmarshal([]byte(wanted), &want)); err != nil {
 		t.Fatal(err)
 	}

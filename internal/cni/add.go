@@ -149,7 +149,9 @@ func (ad *adding) gather() (in reservation.AddInput, err error) {
 	if in.Existing != nil || err != nil || !a.Owner.Named() {
 		return in, err
 	}
-	in.Home = ad.conf.Annotations[reservation.HomeAnnotation]
+	if home := ad.conf.Annotations[reservation.HomeAnnotation]; home != ad.conf.Node { // home itself knows all that it has
+		in.Home = home
+	}
 	if in.Earlier, err = ad.predecessors(); err != nil {
 		return in, err
 	}

@@ -171,3 +171,24 @@ func (w *testNode) judgeGuest(s sandbox, guest bool) {
 		w.t.Errorf("audit: %+v, %v", report.Faults, err)
 	}
 }
+
+// TestHomeLostTheAddress has a pod whose address gave way to others, on its home and on another node: home waits for no loan.
+func TestHomeLostTheAddress(t *testing.T) {
+	w, s := newTestNode(t), follower("n1")
+	w.plugin.Await = nil
+	w.start(s)
+	for node, code := range map[string]uint{"n1": 0, "n2": types.ErrTryAgainLater, "": types.ErrTryAgainLater} {
+		if _, err := w.addUncached(s, w.ipamWith(`{"node":"`+node+`"}`)); codeOf(err) != code {
+			t.Errorf("on node %q: code %d, %v; want code %d", node, codeOf(err), err, code)
+		}
+		if err := w.del(s); err != nil {
+			t.Fatal(err)
+		}
+		err := persistence.New(persistence.Options{Dir: w.dir}).Update(t.Context(), func(tx *persistence.Tx) error {
+			return tx.DeleteReservation(s.owner()) // as a quota or a full pool does
+		})
+		if err != nil && !errors.Is(err, persistence.ErrUnchanged) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func (o PluginOptions) limit(ipam object) {
 // address by itself, with the range sets of the node, and portmap for host ports. Nothing is
 // masqueraded: pods see each other's addresses. Options that have the plugin's default value
 // are left out. Behind them are the plugins of others.
-func conflist(sets [][]netip.Prefix, mtu int32, o PluginOptions, others []object) object {
+func conflist(node string, sets [][]netip.Prefix, mtu int32, o PluginOptions, others []object) object {
 	var ranges [][]object
 	var routes []object
 	for _, set := range sets {
@@ -59,7 +59,7 @@ func conflist(sets [][]netip.Prefix, mtu int32, o PluginOptions, others []object
 		}
 		routes = append(routes, object{"dst": defaultRoute})
 	}
-	ipam := object{"type": PluginName, "ranges": ranges, "routes": routes}
+	ipam := object{"type": PluginName, "ranges": ranges, "routes": routes, "node": node}
 	if o.DataDir != "" {
 		ipam["dataDir"] = o.DataDir
 	}

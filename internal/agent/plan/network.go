@@ -153,7 +153,7 @@ func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNet
 	if err != nil {
 		return "", nil, err
 	}
-	conf := conflist(sets, mtu, in.Options, chained(in.Current))
+	conf := conflist(in.Node, sets, mtu, in.Options, chained(in.Current))
 	if in.Settings != nil && in.Accepts != nil {
 		if err := in.Accepts(delegated(conf, conf["plugins"].([]object)[0])); err != nil {
 			return "", nil, problem{v1alpha1.ReasonRefused, fmt.Errorf("%s refuses these settings: %w", PluginName, err)}

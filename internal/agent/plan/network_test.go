@@ -59,11 +59,11 @@ func TestConflist(t *testing.T) {
 	}{
 		"one family, the plugin's defaults": {
 			cidrs: []string{"10.1.1.0/24"}, options: defaults,
-			ipam: `{"type": "limpet-ipam", "ranges": [[{"subnet": "10.1.1.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}`,
+			ipam: `{"type": "limpet-ipam", "node": "n1", "ranges": [[{"subnet": "10.1.1.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}`,
 		},
 		"two families, all options": {
 			cidrs: []string{"10.1.1.7/24", "fd01::/64"}, options: plan.PluginOptions{DataDir: "/data", MaxRetain: time.Hour, SharePercent: 0},
-			ipam: `{"type": "limpet-ipam", "dataDir": "/data", "maxReservation": "1h0m0s", "maxReservedPercent": 0,
+			ipam: `{"type": "limpet-ipam", "node": "n1", "dataDir": "/data", "maxReservation": "1h0m0s", "maxReservedPercent": 0,
 				"ranges": [[{"subnet": "10.1.1.0/24"}], [{"subnet": "fd01::/64"}]], "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}]}`,
 		},
 	} {

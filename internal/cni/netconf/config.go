@@ -71,6 +71,8 @@ type Config struct {
 	ReleaseDelay time.Duration
 	// Refuse tells that no reservation gives way when the pool is exhausted.
 	Refuse bool
+	// Node is the name of the node; "" if it is not known.
+	Node string
 	// Mirror tells to keep host-local's files beside the state.
 	Mirror bool
 }
@@ -179,7 +181,7 @@ func newConfig(f *file) *Config {
 	if f.IPAM == nil {
 		return c
 	}
-	c.Mirror, c.ResolvConf = f.IPAM.MirrorHostLocal, f.IPAM.ResolvConf
+	c.Mirror, c.ResolvConf, c.Node = f.IPAM.MirrorHostLocal, f.IPAM.ResolvConf, f.IPAM.Node
 	if filepath.IsAbs(f.IPAM.DataDir) { // ADD refuses a relative path
 		c.DataDir = filepath.Clean(f.IPAM.DataDir)
 		c.Mirror = c.Mirror && !strings.HasPrefix(f.Name, stateFiles)

@@ -46,12 +46,12 @@ func TestEndAcceptsWhatAddRefuses(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	c, err := netconf.Decode(config(`,"dataDir":"/srv//a/","onExhaustion":"refuse","maxReservedPercent":10,"maxReservation":"1h","predecessorWait":"5s","addWait":"0s","lockWait":"1s","mirrorHostLocal":true,"resolvConf":"/etc/resolv.conf"`)).ParseAdd()
+	c, err := netconf.Decode(config(`,"dataDir":"/srv//a/","onExhaustion":"refuse","maxReservedPercent":10,"maxReservation":"1h","predecessorWait":"5s","addWait":"0s","lockWait":"1s","mirrorHostLocal":true,"resolvConf":"/etc/resolv.conf","node":"n1"`)).ParseAdd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprintln(c.DataDir, c.Refuse, c.SharePercent, c.MaxReservation, c.PredecessorWait, c.AddWait, c.LockWait, c.Mirror, c.ResolvConf)
-	if want := fmt.Sprintln("/srv/a", true, 10, time.Hour, 5*time.Second, 0*time.Second, time.Second, true, "/etc/resolv.conf"); got != want {
+	got := fmt.Sprintln(c.DataDir, c.Refuse, c.SharePercent, c.MaxReservation, c.PredecessorWait, c.AddWait, c.LockWait, c.Mirror, c.ResolvConf, c.Node)
+	if want := fmt.Sprintln("/srv/a", true, 10, time.Hour, 5*time.Second, 0*time.Second, time.Second, true, "/etc/resolv.conf", "n1"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

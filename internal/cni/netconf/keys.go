@@ -77,6 +77,8 @@ type ipamKeys struct {
 	LockWait string `json:"lockWait"`
 	// MirrorHostLocal keeps host-local's files beside the state, so that host-local sees which addresses are taken.
 	MirrorHostLocal bool `json:"mirrorHostLocal"`
+	// Node is the name of the node. An ADD on the home of its address does not wait for a loan.
+	Node string `json:"node"`
 	// LogFile is the file of the verbs' log lines, an absolute path, or `none`.
 	LogFile string `json:"logFile"`
 	// LogMaxBytes is the size at which the log file is rotated.

@@ -61,6 +61,7 @@ func (k *ipamKeys) fields() []field {
 		field{"addWait", &k.AddWait},
 		field{"lockWait", &k.LockWait},
 		field{"mirrorHostLocal", &k.MirrorHostLocal},
+		field{"node", &k.Node},
 		field{"logFile", &k.LogFile},
 		field{"logMaxBytes", &k.LogMaxBytes},
 	)
