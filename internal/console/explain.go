@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/fit"
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
@@ -45,6 +46,7 @@ func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
 	if subset != "" {
 		e.because("placed by %s", subset)
 	}
+	lent(&e, f, pod)
 	state := stateOf(f, pod)
 	switch {
 	case state == nil && unknown:
@@ -74,6 +76,7 @@ func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
 
 // gates says what opens each scheduling gate that Limpet sets.
 var gates = map[string]string{
+	loan.Gate:                "limpet-controller opens it when the home of its address can take the pod, or has lent the address",
 	pin.Gate:                 "limpet-controller opens it when it has nominated the recorded node, within seconds",
 	appsv1beta1.GateScaleOut: "limpet-controller opens it when enough pods of the StatefulSet are Ready",
 }
@@ -110,6 +113,7 @@ func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
 		e.because("placed by %s", subset)
 	}
 	waits(&e, stateOf(f, pod), pod)
+	lent(&e, f, pod)
 	return e
 }
 
@@ -155,6 +159,7 @@ func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
 	}
 	if pod != nil {
 		asked(&e, pod)
+		lent(&e, f, pod)
 	}
 	return e, nil
 }

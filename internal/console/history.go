@@ -16,7 +16,7 @@ import (
 )
 
 // HistoryParts are the facts that History needs, of the namespace of the pod.
-var HistoryParts = append(slices.Clone(HomeParts), facts.Events)
+var HistoryParts = append(slices.Clone(HomeParts), facts.Loans, facts.Events)
 
 // Held is addresses that a node holds for a pod.
 type Held struct {

@@ -100,7 +100,7 @@ func Status(f *facts.Facts) StatusReport {
 	r.Keeping, wrong = keeping(f)
 	r.Unread = unread
 	r.Problems = append(r.Problems, slices.Concat(
-		missing, installed(f, r), nodes(f, r.Nodes), pools(f), records(f), budgets(f), spreads(f), wrong, ignored(f, r.Keeping))...)
+		missing, installed(f, r), nodes(f, r.Nodes), pools(f), records(f), loans(f), budgets(f), spreads(f), wrong, ignored(f, r.Keeping))...)
 	slices.SortStableFunc(r.Problems, Worse)
 	return r
 }
