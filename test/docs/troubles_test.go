@@ -22,8 +22,8 @@ import (
 var chosen = map[string][]string{
 	"internal/agent/plan reason":               {"ReasonForeignNetwork", "ReasonForwardingDropped"},
 	"internal/budget/reconcile c.Reason":       {"ReasonEnforced*"},
-	"internal/pin/reconcile d.Reason":          {"ReasonReclaimed", "ReasonConflict"},
-	"internal/pin/reconcile generation.Reason": {"ReasonForeign", "ReasonNoKeys", "ReasonBadKeys"},
+	"internal/pin/reconcile d.Reason":          {"ReasonReclaimed", "ReasonConflict", "ReasonNotOwner"},
+	"internal/pin/reconcile generation.Reason": {"ReasonForeign", "ReasonNoKeys", "ReasonBadKeys", "ReasonBadKeep", "ReasonKeepRefused"},
 	"internal/pin/reconcile is.Reason":         {"ReasonNodeLabelMissing"},
 	"internal/pin/reconcile reason":            {"ReasonNodeSilent", "ReasonGateNotOpened"},
 	"internal/pin/reconcile rebuild.Outcome":   {"Moved", "Lost"},
