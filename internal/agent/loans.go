@@ -73,7 +73,6 @@ func (l *lending) offer(networks []network) {
 			in.State = n.Network
 		}
 	}
-	l.metrics.lend(in.State)
 	l.mu.Lock()
 	l.state = in
 	l.read = slices.DeleteFunc(l.read, func(p netip.Prefix) bool { return !slices.Contains(in.Owns, p) }) // another node may lend of a range that went

@@ -147,6 +147,10 @@ func (m *metrics) pools(networks []network, node string, now reservation.Moment)
 		m.addresses.WithLabelValues(n.Name, "attached").Set(float64(s.Attached))
 		m.addresses.WithLabelValues(n.Name, "reserved").Set(float64(s.Reserved))
 		m.addresses.WithLabelValues(n.Name, "free").Set(float64(s.Free))
+		if n.Name == plan.NetworkName {
+			m.loans.WithLabelValues("lent").Set(float64(s.Lent))
+			m.loans.WithLabelValues("guest").Set(float64(s.Guests))
+		}
 		if s.Share != nil {
 			m.share.WithLabelValues(n.Name).Set(float64(*s.Share))
 		}
@@ -177,13 +181,6 @@ func (m *metrics) count(n network) {
 		}
 		c.counter.WithLabelValues(n.Name, c.label).Add(float64(c.is - c.was))
 	}
-}
-
-// lend sets how many loans a state has.
-func (m *metrics) lend(state plan.Network) {
-	lent, guests := plan.CountLoans(state)
-	m.loans.WithLabelValues("lent").Set(float64(lent))
-	m.loans.WithLabelValues("guest").Set(float64(guests))
 }
 
 // recovered counts what was mended.

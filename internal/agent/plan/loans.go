@@ -79,24 +79,6 @@ func (in LoansInput) records() map[reservation.Owner][]netip.Addr {
 	return all
 }
 
-// CountLoans returns how many owners a state has whose addresses are lent, and how many guests.
-func CountLoans(state Network) (lent, guests int) {
-	for _, r := range state.Reservations {
-		switch {
-		case r.Lent != 0:
-			lent++
-		case r.Guest != 0:
-			guests++
-		}
-	}
-	for _, a := range state.Attachments {
-		if a.Guest != 0 {
-			guests++
-		}
-	}
-	return lent, guests
-}
-
 // owns reports whether the ranges of this node have all of some addresses.
 func (in LoansInput) owns(addrs []netip.Addr) bool {
 	return len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !within(a, in.Owns) })

@@ -27,12 +27,15 @@ func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus 
 	}
 	for _, a := range n.Attachments {
 		if a.Guest != 0 {
-			s.Attached--
+			s.Attached, s.Guests = s.Attached-1, s.Guests+1
 		}
 	}
 	for _, r := range n.Reservations {
-		if r.Guest != 0 {
-			s.Reserved--
+		switch {
+		case r.Guest != 0:
+			s.Reserved, s.Guests = s.Reserved-1, s.Guests+1
+		case r.Lent != 0:
+			s.Lent++
 		}
 	}
 	s.Free = max(0, s.Total-s.Attached-s.Reserved)

@@ -54,7 +54,7 @@ func TestMirrorOfAPool(t *testing.T) {
 				},
 				Limits: limits(3, false),
 			},
-			want:  v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 1, Reserved: 2, Free: 2},
+			want:  v1alpha1.NodeIPPoolStatus{Total: 5, Attached: 1, Reserved: 2, Lent: 1, Guests: 2, Free: 2},
 			share: 3, says: []string{free, "ShareReached=False (ShareLeft)"},
 		},
 		"more attached than the ranges have now": {

@@ -59,6 +59,14 @@ type NodeIPPoolStatus struct {
 	// +required
 	Reserved int64 `json:"reserved"`
 
+	// lent is the number of those reservations whose addresses are lent to other nodes.
+	// +optional
+	Lent int64 `json:"lent,omitempty"`
+
+	// guests is the number of pods here that use, or may come back to, addresses of other nodes. They count nowhere else.
+	// +optional
+	Guests int64 `json:"guests,omitempty"`
+
 	// share is the largest number of reservations at a time; unset until a pod has been
 	// started by a version of the plugin that limits it.
 	// +optional
@@ -92,6 +100,8 @@ type NodeIPPoolStatus struct {
 // +kubebuilder:printcolumn:name="TOTAL",type=integer,JSONPath=`.status.total`
 // +kubebuilder:printcolumn:name="ATTACHED",type=integer,JSONPath=`.status.attached`
 // +kubebuilder:printcolumn:name="RESERVED",type=integer,JSONPath=`.status.reserved`
+// +kubebuilder:printcolumn:name="LENT",type=integer,JSONPath=`.status.lent`,priority=1
+// +kubebuilder:printcolumn:name="GUESTS",type=integer,JSONPath=`.status.guests`,priority=1
 // +kubebuilder:printcolumn:name="SHARE",type=integer,JSONPath=`.status.share`
 // +kubebuilder:printcolumn:name="FREE",type=integer,JSONPath=`.status.free`
 type NodeIPPool struct {
