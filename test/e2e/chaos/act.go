@@ -37,7 +37,7 @@ var actions = map[Kind]action{
 		})
 	},
 	Rollout: func(ctx context.Context, r *runner, _ Fault, random *rand.Rand) error {
-		workload := []string{"statefulset/db", "statefulset/pay", "deployment/web"}[random.IntN(3)]
+		workload := []string{"statefulset/db", "statefulset/pay", "statefulset/roam", "deployment/web"}[random.IntN(4)]
 		_, err := r.bed.Kubectl(ctx, "rollout", "restart", "-n", Namespace, workload)
 		return err
 	},
@@ -72,6 +72,7 @@ var actions = map[Kind]action{
 	Drain:          drain,
 	PowerLoss:      powerLoss,
 	Partition:      partition,
+	TakeForDead:    takeForDead,
 	DamageState:    damageState,
 	RollBackState:  rollBackState,
 	FillDisk:       fillDisk,

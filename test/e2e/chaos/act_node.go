@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
@@ -53,6 +56,25 @@ func drain(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
 
 func powerLoss(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
 	return r.withoutPower(ctx, f, func() error { return nil })
+}
+
+// takeForDead says of a node without power that it is dead, until it has power again: addresses follow their pods meanwhile.
+func takeForDead(ctx context.Context, r *runner, f Fault, _ *rand.Rand) error {
+	taint := func(change string) func(context.Context) (bool, string) {
+		return func(ctx context.Context) (bool, string) {
+			said, err := r.bed.Kubectl(ctx, "taint", "node", f.Node, "--overwrite", corev1.TaintNodeOutOfService+change)
+			return err == nil || strings.Contains(said+err.Error(), "not found"), fmt.Sprint(err)
+		}
+	}
+	err := r.withoutPower(ctx, f, func() error {
+		ready := r.nodeReady(f.Node)
+		silent := func(ctx context.Context) (bool, string) {
+			is, why := ready(ctx)
+			return !is && strings.HasSuffix(why, "is not Ready"), f.Node + " is Ready"
+		}
+		return errors.Join(bed.Await(ctx, bound, f.Node+" to be silent", silent), bed.Await(ctx, bound, f.Node+" to be taken for dead", taint("=nodeshutdown:NoExecute")))
+	})
+	return errors.Join(err, r.settle(ctx, f.Node, taint("-")))
 }
 
 // rollBackState puts older files of the state in place of the present ones while the node has no power.

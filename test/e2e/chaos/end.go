@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -29,6 +30,9 @@ func (r *runner) atTheEnd(ctx context.Context) error {
 	}
 	if err := r.callAll(ctx); err != nil {
 		return err
+	}
+	if err := bed.Await(ctx, bound, "all loans to say where the pods are", r.loansAgree); err != nil {
+		r.violate("%v", err)
 	}
 	for _, node := range r.bed.Cluster.Nodes() {
 		r.compare(ctx, node)
@@ -66,6 +70,39 @@ func (r *runner) callAll(ctx context.Context) error {
 	return nil
 }
 
+// loan is what a BorrowedAddress says.
+type loan struct {
+	Spec   struct{ Pod, IPs string }
+	Status struct{ Phase, Borrower string }
+}
+
+// loansAgree tells that each loan is to the node of its pod, which has the addresses.
+func (r *runner) loansAgree(ctx context.Context) (bool, string) {
+	out, err := r.bed.Kubectl(ctx, "get", "borrowedaddresses", "-n", Namespace, "-o", "json")
+	if err != nil {
+		return false, err.Error()
+	}
+	var all struct{ Items []loan }
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		return false, err.Error()
+	}
+	for _, l := range all.Items {
+		p, err := r.bed.Client.CoreV1().Pods(Namespace).Get(ctx, l.Spec.Pod, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		var has []string
+		for _, ip := range p.Status.PodIPs {
+			has = append(has, ip.IP)
+		}
+		if l.Status.Phase != "Lent" || l.Status.Borrower != p.Spec.NodeName || l.Spec.IPs != strings.Join(has, ",") {
+			return false, fmt.Sprintf("the loan of %s is %+v, and the pod is on %s with %v", l.Spec.Pod, l, p.Spec.NodeName, has)
+		}
+	}
+	r.progress("         %d loans", len(all.Items))
+	return true, ""
+}
+
 // pool is what a NodeIPPool says.
 type pool struct {
 	Status struct {
@@ -93,9 +130,9 @@ func (r *runner) compare(ctx context.Context, node string) {
 		if err != nil {
 			return false, err.Error()
 		}
-		running := map[string]bool{}
+		running := map[string]bool{} // without guests, which the node that lent counts
 		for _, s := range seen {
-			if len(s.Addrs) > 0 {
+			if slices.ContainsFunc(s.Addrs, func(a netip.Addr) bool { return slices.Contains(r.ranges[node], a) }) {
 				running[s.NetNS] = true
 			}
 		}

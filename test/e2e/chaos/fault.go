@@ -31,6 +31,7 @@ const (
 	Drain           Kind = "drain a node"
 	PowerLoss       Kind = "cut a node's power"
 	Partition       Kind = "cut a node's network"
+	TakeForDead     Kind = "take a node for dead"
 	DamageState     Kind = "damage a state file"
 	RollBackState   Kind = "roll a state file back"
 	FillDisk        Kind = "fill a disk"
@@ -52,7 +53,7 @@ var lanes = []lane{
 		pause: 8 * time.Second, spread: 10 * time.Second,
 	},
 	{
-		kinds: []Kind{Drain, PowerLoss, Partition, DamageState, RollBackState, FillDisk, DamagePlugin, ReplacePlugins, ReplaceState},
+		kinds: []Kind{Drain, PowerLoss, Partition, TakeForDead, DamageState, RollBackState, FillDisk, DamagePlugin, ReplacePlugins, ReplaceState},
 		pause: 30 * time.Second, spread: 20 * time.Second,
 	},
 }
@@ -71,6 +72,7 @@ var lasts = map[Kind][2]time.Duration{
 	Drain:         {5 * time.Second, 20 * time.Second},
 	PowerLoss:     {2 * time.Second, 30 * time.Second},
 	Partition:     {5 * time.Second, 30 * time.Second},
+	TakeForDead:   {10 * time.Second, 30 * time.Second},
 	RollBackState: {5 * time.Second, 15 * time.Second},
 	FillDisk:      {10 * time.Second, 30 * time.Second},
 }

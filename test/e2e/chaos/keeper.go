@@ -11,8 +11,9 @@ type Pod struct {
 	// Name is the pod's name, and UID tells its lives apart.
 	Name, UID, Node string
 	IPs             []string
-	// Asks tells that the pod asks for a reservation, and Required that it must return to its node.
-	Asks, Required bool
+	// Asks tells that the pod asks for a reservation, Required that it must return to its node, and Follows that its addresses
+	// follow it to any node.
+	Asks, Required, Follows bool
 }
 
 // shortLife is how long a pod must be Ready until its rebuild is judged: the controller must
@@ -27,9 +28,9 @@ type Keeper struct {
 	held    map[string]holder
 	windows map[string][]window
 
-	// Rebuilt counts rebuilt pods: Kept came back, FreeToMove did not have to.
-	Rebuilt, Kept, FreeToMove int
-	Violations                []string
+	// Rebuilt counts rebuilt pods: Kept came back, Followed of them on another node. FreeToMove did not have to.
+	Rebuilt, Kept, Followed, FreeToMove int
+	Violations                          []string
 }
 
 // home is the last life of a pod that was Ready.
@@ -127,9 +128,12 @@ func (k *Keeper) judge(before home, p Pod, at time.Time) {
 		from = at
 	}
 	switch {
-	case before.Node == p.Node && slices.Equal(before.IPs, p.IPs):
+	case slices.Equal(before.IPs, p.IPs) && (before.Node == p.Node || p.Follows):
 		k.Kept++
-	case from.Sub(before.ready) < shortLife || k.disturbed(before.Node, from, at, false) && (!p.Required || before.Node == p.Node):
+		if before.Node != p.Node {
+			k.Followed++
+		}
+	case from.Sub(before.ready) < shortLife || k.disturbed(before.Node, from, at, p.Follows) && (!p.Required || before.Node == p.Node):
 		k.FreeToMove++
 	default:
 		k.violate(at, "%s was on %s with %v until %s, and is on %s with %v", p.Name, before.Node, before.IPs, clockTime(from), p.Node, p.IPs)

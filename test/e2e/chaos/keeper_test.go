@@ -17,6 +17,11 @@ func life(uid, node string, ips ...string) chaos.Pod {
 	return chaos.Pod{Name: "db-0", UID: uid, Node: node, IPs: ips, Asks: true}
 }
 
+// roam tells that a pod is Ready whose addresses follow it.
+func roam(k *chaos.Keeper, uid string, seconds int, node, ip string) {
+	k.Ready(chaos.Pod{Name: "roam-0", UID: uid, Node: node, IPs: []string{ip}, Asks: true, Follows: true}, at(seconds))
+}
+
 // TestKeeper tells stories to a keeper. Each begins with db-0 on n1 with address a, Ready at 0.
 func TestKeeper(t *testing.T) {
 	db := life("1", "n1", "a")
@@ -144,6 +149,33 @@ func TestKeeper(t *testing.T) {
 				k.Ready(life("1", "n1", "b"), at(30))
 			},
 			want: "db-0 lives still on node n1",
+		},
+		"the address of a pod follows it": {
+			tell: func(k *chaos.Keeper) {
+				roam(k, "1", 0, "n1", "c")
+				k.Gone("roam-0", "1", at(10))
+				roam(k, "2", 12, "n2", "c")
+			},
+			rebuilt: 1, kept: 1,
+		},
+		"the address of a pod does not follow it from a node that is drained": {
+			tell: func(k *chaos.Keeper) {
+				roam(k, "1", 0, "n1", "c")
+				k.Disturb("n1", at(5))
+				k.Gone("roam-0", "1", at(10))
+				roam(k, "2", 12, "n2", "d")
+			},
+			rebuilt: 1, want: "roam-0 was on n1",
+		},
+		"the address of a pod does not follow it from a node whose state was lost": {
+			tell: func(k *chaos.Keeper) {
+				roam(k, "1", 0, "n1", "c")
+				k.Disturb("n1", at(5))
+				k.Forget("n1", true)
+				k.Gone("roam-0", "1", at(10))
+				roam(k, "2", 12, "n2", "d")
+			},
+			rebuilt: 1, freeToMove: 1,
 		},
 		"nothing is held for a pod that does not ask": {
 			tell: func(k *chaos.Keeper) {

@@ -6,19 +6,19 @@ import "fmt"
 const Namespace = "chaos"
 
 // pods is how many pods the workloads have.
-const pods = 15
+const pods = 18
 
-// manifest has three workloads: db returns to its nodes if it can, pay must return, and web is
-// spread. A budget guards each. Reservations last for longer than a run.
+// manifest has four workloads: db returns to its nodes if it can, pay must return, the addresses of roam follow its pods, and
+// web is spread. A budget guards each. Reservations last for longer than a run.
 func manifest() string {
 	container := `containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent, readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}}]`
-	set := func(name, topology string, replicas int) string {
+	set := func(name, annotations, asks string, replicas int) string {
 		return fmt.Sprintf(`apiVersion: apps/v1
 kind: StatefulSet
 metadata:
   name: %[1]s
   namespace: chaos
-  annotations: {kruise.io/auto-generate-persistent-pod-state: "true", kruise.io/%[2]s-persistent-topology: kubernetes.io/hostname}
+  annotations: {%[2]s}
 spec:
   serviceName: %[1]s
   replicas: %[3]d
@@ -27,11 +27,11 @@ spec:
   template:
     metadata:
       labels: {app: %[1]s, chaos: "yes"}
-      annotations: {io.kubernetes.cri/reserved-ip-duration: "60"}
+      annotations: {%[5]s}
     spec:
       terminationGracePeriodSeconds: 1
       %[4]s
-`, name, topology, replicas, container)
+`, name, annotations, replicas, container, asks)
 	}
 	budget := func(name string, away int) string {
 		return fmt.Sprintf(`apiVersion: policy.kruise.io/v1alpha1
@@ -43,7 +43,9 @@ spec:
 `, name, away)
 	}
 	const split = "---\n"
-	return set("db", "preferred", 6) + split + set("pay", "required", 3) + split + budget("db", 3) + split + budget("pay", 1) + split + budget("web", 3) + split +
+	const returns, keeps = `kruise.io/auto-generate-persistent-pod-state: "true", kruise.io/%s-persistent-topology: kubernetes.io/hostname`, `io.kubernetes.cri/reserved-ip-duration: "60"`
+	return set("db", fmt.Sprintf(returns, "preferred"), keeps, 6) + split + set("pay", fmt.Sprintf(returns, "required"), keeps, 3) + split +
+		set("roam", "", "limpet.dev/retention: follow", 3) + split + budget("roam", 1) + split + budget("db", 3) + split + budget("pay", 1) + split + budget("web", 3) + split +
 		`apiVersion: apps.kruise.io/v1alpha1
 kind: WorkloadSpread
 metadata: {name: web, namespace: chaos}

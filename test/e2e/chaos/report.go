@@ -9,14 +9,14 @@ import (
 )
 
 // Header is the head of a table of reports.
-const Header = `| seed | version | minutes | faults | not done | rebuilt | kept | free to move | disruptions | refused | watch behind | unknown | looks | by ARP | violations |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+const Header = `| seed | version | minutes | faults | not done | rebuilt | kept | followed | free to move | disruptions | refused | watch behind | unknown | looks | by ARP | violations |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 // Row returns a report as a row of the table.
 func (r Report) Row() string {
-	return fmt.Sprintf("| %d | %s | %.0f | %d | %d | %d | %d | %d | %d | %d | %.1f s | %d | %d | %d | %d |\n", r.Seed, r.Version, r.Length.Minutes(), r.total(), r.Failed,
-		r.Rebuilt, r.Kept, r.FreeToMove, r.Budgets.Disruptions, r.Budgets.Refusals, r.Behind.Seconds(), r.Unknown, r.Looks, r.Asked, len(r.Violations))
+	return fmt.Sprintf("| %d | %s | %.0f | %d | %d | %d | %d | %d | %d | %d | %d | %.1f s | %d | %d | %d | %d |\n", r.Seed, r.Version, r.Length.Minutes(), r.total(), r.Failed,
+		r.Rebuilt, r.Kept, r.Followed, r.FreeToMove, r.Budgets.Disruptions, r.Budgets.Refusals, r.Behind.Seconds(), r.Unknown, r.Looks, r.Asked, len(r.Violations))
 }
 
 // Kinds returns a row with the number of faults of each kind, in the order of the lanes.
@@ -103,7 +103,7 @@ kinds of faults are the same. Each row is one run of the version in it. ` + "`ma
 %s
 * *Not done* counts faults that failed as a whole or in part. Most are drains that a budget stopped, and requests while
   the API server or all controllers were away.
-* *Rebuilt* counts pods that ask for a reservation.
+* *Rebuilt* counts pods that ask for a reservation, and *followed* those that took their addresses to another node.
 * *Watch behind* is the longest time after which a watch of the test itself showed a change. Outages of the API server
   count.
 * *Unknown* counts disruptions that a budget would have refused, had the API server shown the loss of another pod in
@@ -113,12 +113,13 @@ kinds of faults are the same. Each row is one run of the version in it. ` + "`ma
 A pod is free to move if its node was drained, had no power or no network, or lacked its plugin or its state when the pod
 was rebuilt, or if the pod had been Ready for less than five seconds. A violation is one of these:
 
-* Two sandboxes have one address. All sandboxes of each node are looked into every two seconds.
+* Two sandboxes have one address, on one node or on two. All sandboxes of each node are looked into every two seconds.
 * Two sandboxes answer by ARP for one address for longer than two seconds. All addresses are asked for every four
   seconds.
 * A pod has an address that a node holds for another pod.
 * A pod does not come back to its node with its addresses, and is not free to move. A pod that must return to its node
   is never free to leave the node. A pod of a node whose disk was full is not free to move.
+* A pod whose addresses follow it has others, though no state of its node was lost.
 * A budget is broken, or refuses without need. The audit log of the API server decides. A decision must know each change
   two seconds after the watch of the test itself has shown it. A pod is created and deleted by a request of the log.
   The log may lack requests of the ten seconds before the API server was killed: such a deletion counts as the loss of
@@ -126,6 +127,7 @@ was rebuilt, or if the pod had been Ready for less than five seconds. A violatio
 * 90 seconds after the plugin of a node or the directory of the plugins was damaged or replaced, the plugin does not run.
   After the directory of the state was replaced, no agent has started that reads the new one.
 * At the end a pod is not Ready, another pod answers at its address, or a sandbox answers for an address of no pod.
+* At the end a loan does not say where its pod is.
 * At the end the state of a node, its NodeIPPool and its sandboxes disagree, or attached, reserved and free addresses
   are not all of them.
 

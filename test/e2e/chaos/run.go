@@ -12,6 +12,7 @@ import (
 	"github.com/limpet-io/limpet/test/disruptions"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
+	"github.com/limpet-io/limpet/test/e2e/holders"
 )
 
 // Report is what one run found.
@@ -23,8 +24,8 @@ type Report struct {
 	// Faults counts what was done, by kind; Failed, what could not be done.
 	Faults map[Kind]int
 	Failed int
-	// Rebuilt, Kept and FreeToMove are as in Keeper.
-	Rebuilt, Kept, FreeToMove int
+	// Rebuilt, Kept, Followed and FreeToMove are as in Keeper.
+	Rebuilt, Kept, Followed, FreeToMove int
 	// Looks counts looks into the sandboxes of a node, and Asked how often all addresses of a node were asked for by ARP.
 	Looks, Asked int
 	// Budgets is what the audit log says of the budgets.
@@ -43,6 +44,7 @@ type runner struct {
 	progress func(string, ...any)
 	ranges   map[string][]netip.Addr // of each node
 	sights   *Sights
+	across   *holders.Across
 
 	mutex  sync.Mutex // guards what follows
 	keeper *Keeper
@@ -53,7 +55,7 @@ type runner struct {
 // Run disturbs a cluster with the faults of a seed, and watches it. The cluster's audit log must
 // be of disruptions.AuditPolicy, and its probes must run. An error tells that the run proves nothing.
 func Run(ctx context.Context, b *bed.Bed, seed uint64, length time.Duration, progress func(string, ...any)) (Report, error) {
-	r := &runner{bed: b, progress: progress, ranges: map[string][]netip.Addr{}, sights: NewSights(), keeper: NewKeeper(), report: Report{Seed: seed, Length: length, Faults: map[Kind]int{}}}
+	r := &runner{bed: b, progress: progress, ranges: map[string][]netip.Addr{}, sights: NewSights(), across: holders.NewAcross(), keeper: NewKeeper(), report: Report{Seed: seed, Length: length, Faults: map[Kind]int{}}}
 	if err := r.setUp(ctx); err != nil {
 		return r.report, err
 	}
@@ -63,7 +65,7 @@ func Run(ctx context.Context, b *bed.Bed, seed uint64, length time.Duration, pro
 	err := r.atTheEnd(ctx)
 	stop()
 	watched.Wait()
-	r.report.Rebuilt, r.report.Kept, r.report.FreeToMove = r.keeper.Rebuilt, r.keeper.Kept, r.keeper.FreeToMove
+	r.report.Rebuilt, r.report.Kept, r.report.Followed, r.report.FreeToMove = r.keeper.Rebuilt, r.keeper.Kept, r.keeper.Followed, r.keeper.FreeToMove
 	r.report.Violations = append(r.keeper.Violations, r.report.Violations...)
 	if err == nil {
 		err = r.budgets()
@@ -91,7 +93,7 @@ func (r *runner) setUp(ctx context.Context) error {
 		if ready, state := r.allReady(ctx); !ready {
 			return false, state
 		}
-		for set, want := range map[string]int{"db": 6, "pay": 3} {
+		for set, want := range map[string]int{"db": 6, "pay": 3, "roam": 3} {
 			if found, err := r.bed.Recorded(ctx, Namespace, set); err != nil || len(found) != want {
 				return false, fmt.Sprintf("%s has %d records, %v", set, len(found), err)
 			}

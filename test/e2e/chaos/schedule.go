@@ -52,7 +52,7 @@ func (l lane) wait(random *rand.Rand) time.Duration {
 // ofNode tells that faults of a kind disturb one node.
 func ofNode(k Kind) bool {
 	switch k {
-	case KillAgent, KillPlugins, KillContainerd, KillKubelet, Drain, PowerLoss, Partition, DamageState, RollBackState, FillDisk,
+	case KillAgent, KillPlugins, KillContainerd, KillKubelet, Drain, PowerLoss, Partition, TakeForDead, DamageState, RollBackState, FillDisk,
 		DamagePlugin, ReplacePlugins, ReplaceState:
 		return true
 	case Delete, ForceDelete, Evict, Rollout, Scale, KillControllers, KillAPIServer:

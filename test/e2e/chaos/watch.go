@@ -77,7 +77,7 @@ func (r *runner) lookAtPods(ctx context.Context, alive map[string]string) {
 }
 
 func lifeOf(p *corev1.Pod) Pod {
-	life := Pod{Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Asks: p.Labels["app"] != "web", Required: p.Labels["app"] == "pay"}
+	life := Pod{Name: p.Name, UID: string(p.UID), Node: p.Spec.NodeName, Asks: p.Labels["app"] != "web", Required: p.Labels["app"] == "pay", Follows: p.Labels["app"] == "roam"}
 	for _, ip := range p.Status.PodIPs {
 		life.IPs = append(life.IPs, ip.IP)
 	}
@@ -87,6 +87,7 @@ func lifeOf(p *corev1.Pod) Pod {
 
 // lookIntoSandboxes reports addresses that two sandboxes of a node have at the same time.
 func (r *runner) lookIntoSandboxes(ctx context.Context, node string) {
+	begin := time.Now()
 	seen, err := r.sandboxes(ctx, node)
 	if err != nil {
 		return // the node has no power
@@ -94,7 +95,7 @@ func (r *runner) lookIntoSandboxes(ctx context.Context, node string) {
 	r.mutex.Lock()
 	r.report.Looks++
 	r.mutex.Unlock()
-	for _, twice := range holders.Twice(seen) {
+	for _, twice := range append(holders.Twice(seen), r.across.Look(node, seen, begin, time.Now())...) {
 		r.violate("on %s, %s", node, twice)
 	}
 }

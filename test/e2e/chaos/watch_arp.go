@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -50,14 +51,14 @@ func (r *runner) answeredTwice(node string) (map[netip.Addr][]string, error) {
 	return found, err
 }
 
-// answers asks for all addresses of a node's range.
+// answers asks on a node for the addresses of all ranges: a guest has one of another node.
 func (r *runner) answers(node string) (map[netip.Addr][]string, error) {
 	all := r.bed.Cluster.Status()
 	i := slices.IndexFunc(all, func(s cluster.Status) bool { return s.Name == node })
 	if i < 0 || all[i].PID == 0 {
 		return nil, fmt.Errorf("node %s is off", node)
 	}
-	return askNode(all[i].PID, r.ranges[node], answerTime)
+	return askNode(all[i].PID, slices.Concat(slices.Collect(maps.Values(r.ranges))...), answerTime)
 }
 
 // findRanges lists the IPv4 addresses of each node's range.
