@@ -126,7 +126,7 @@ type Agent struct {
 func New(c Config) (*Agent, error) {
 	a := &Agent{
 		Config: c, metrics: newMetrics(c.Registry), failing: map[string]string{}, verbs: verbLog{path: c.VerbLog},
-		store: persistence.New(persistence.Options{Dir: c.StateDir}),
+		store: persistence.New(persistence.Options{Dir: c.StateDir, Existing: true}),
 	}
 	of := show.Config{Node: c.Node, REST: c.REST, Pace: c.Pace, Around: a.aroundPass, Clock: c.Clock, Log: c.Log}
 	if c.OwnNetwork {

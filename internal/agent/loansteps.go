@@ -20,6 +20,9 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
+// errPodsRun tells that an empty state would give the addresses of pods to others.
+var errPodsRun = errors.New("the state of the node is gone, and pods with addresses run: the next pod that starts or ends makes it again, and so does limpet-ipam check --repair")
+
 // lendSteps bounds the steps of one owner in a row.
 const lendSteps = 8
 
@@ -159,9 +162,13 @@ func (p lendPass) write(ctx context.Context, c plan.LoanCase, s loan.Step) error
 			return err
 		}
 	}
-	err := p.store.Update(ctx, func(tx *persistence.Tx) error {
+	record := func(tx *persistence.Tx) error {
 		return lifecycle.WriteLoan(tx, c.Owner, c.Addresses, s, p.Now())
-	})
+	}
+	err := p.store.Update(ctx, record)
+	if errors.Is(err, persistence.ErrNoState) {
+		err = p.beginWith(ctx, record)
+	}
 	if err != nil {
 		p.cluster.notify() // the route may be needed
 		return fmt.Errorf("record what the loan of %s says: %w", c.Owner, err)
@@ -170,6 +177,18 @@ func (p lendPass) write(ctx context.Context, c plan.LoanCase, s loan.Step) error
 		return fmt.Errorf("tell the ADD that waits: %w", err)
 	}
 	return nil
+}
+
+// beginWith begins the state of a node that has none.
+func (p lendPass) beginWith(ctx context.Context, record func(*persistence.Tx) error) error {
+	store, err := p.begin()
+	switch {
+	case err != nil:
+		return err
+	case store == nil:
+		return errPodsRun
+	}
+	return store.Update(ctx, record)
 }
 
 // put makes or replaces the loan, if it is still the one that was read.

@@ -23,12 +23,12 @@ func (a *Agent) refill(ctx context.Context) error {
 		return fmt.Errorf("look for reservations of this node: %w", err)
 	}
 	all := plan.Refill(a.Node, shown, a.MaxRetain, a.Now())
-	running, err := a.Running(a.StateDir)
-	if err != nil || len(running) > 0 || len(all) == 0 {
+	store, err := a.begin()
+	if err != nil || store == nil || len(all) == 0 {
 		a.refilled = err == nil
 		return err
 	}
-	err = a.store.Update(ctx, func(tx *persistence.Tx) error {
+	err = store.Update(ctx, func(tx *persistence.Tx) error {
 		err := tx.CountRecovery() // so that the first ADD of a network looks at what namespaces have
 		for i := 0; err == nil && i < len(all); i++ {
 			if all[i].Seq, err = tx.NextSeq(); err == nil {
@@ -42,4 +42,14 @@ func (a *Agent) refill(ctx context.Context) error {
 		a.Log.Info("This node had no state, and the API shows reservations of it: its files are gone, and its pods get their addresses back", "reservations", len(all))
 	}
 	return err
+}
+
+// begin returns the store with which the agent may begin the state of a node that has none; nil where pods with addresses run:
+// only verbs, which know the pods, may.
+func (a *Agent) begin() (*persistence.Store, error) {
+	running, err := a.Running(a.StateDir)
+	if err != nil || len(running) > 0 {
+		return nil, err
+	}
+	return persistence.New(persistence.Options{Dir: a.StateDir}), nil
 }

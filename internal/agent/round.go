@@ -96,7 +96,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
 	a.offer(networks)
-	if a.lending != nil && a.decided.Owns != nil {
+	if a.lending != nil && a.refilled && a.decided.Owns != nil { // what begins a state leaves nothing to refill
 		a.lending.offer(networks)
 	}
 	a.step("fold", func() error { return fold(ctx, a.store) })

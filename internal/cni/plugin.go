@@ -134,7 +134,7 @@ func (p *Plugin) view(c *netconf.Config, fn func(*persistence.Tx) error) error {
 }
 
 func updateBriefly(c *netconf.Config, fn func(*persistence.Tx) error) error {
-	return persistence.New(persistence.Options{Dir: c.DataDir, LockWait: briefWait}).Update(context.Background(), fn) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
+	return persistence.New(persistence.Options{Dir: c.DataDir, LockWait: briefWait, Existing: true}).Update(context.Background(), fn) //nolint:forbidigo // a verb has no caller's context; the lock's bound is its bound
 }
 
 // described reports whether the state knows what the network is like, or this verb does not

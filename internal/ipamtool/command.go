@@ -154,7 +154,7 @@ func networkFlag(f *flag.FlagSet, o *options) {
 
 // store returns the state that the flags name. No file is opened yet.
 func (o options) store(rebuild func(persistence.Salvaged) (reservation.Records, error)) *persistence.Store {
-	return persistence.New(persistence.Options{Dir: o.dataDir, LockWait: o.lockWait, Rebuild: rebuild})
+	return persistence.New(persistence.Options{Dir: o.dataDir, LockWait: o.lockWait, Existing: rebuild == nil, Rebuild: rebuild})
 }
 
 func (c command) help(w io.Writer) error {

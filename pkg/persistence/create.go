@@ -59,6 +59,8 @@ func (s *Store) ensure() error {
 			err = s.adopt()
 		case marked:
 			return s.lost()
+		case !s.begins:
+			return ErrNoState
 		default:
 			err = s.create()
 		}

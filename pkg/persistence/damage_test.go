@@ -237,3 +237,18 @@ func inside(t *testing.T, path string, fn func(*bolt.Tx) error) {
 	t.Helper()
 	must(t, persistence.Edit(filepath.Dir(path), fn))
 }
+
+// TestAnExistingStateIsNotBegun updates a state that is not there, for a caller that does not know which pods run.
+func TestAnExistingStateIsNotBegun(t *testing.T) {
+	dir := t.TempDir()
+	s := persistence.New(persistence.Options{Dir: dir, Existing: true})
+	never := func(*persistence.Tx) error { t.Error("called without a state"); return nil }
+	if err := s.Update(t.Context(), never); !errors.Is(err, persistence.ErrNoState) {
+		t.Errorf("without a state: %v, want ErrNoState", err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "limpet.[^l]*")); len(files) > 0 { // apart from the lock
+		t.Errorf("a state was begun: %v", files)
+	}
+	update(t, persistence.New(persistence.Options{Dir: dir}), func(*persistence.Tx) error { return nil })
+	update(t, s, func(*persistence.Tx) error { return nil })
+}

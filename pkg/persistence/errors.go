@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	// ErrNoState is returned by View on a node without a state.
+	// ErrNoState is returned by View, and by an Update for an existing state, on a node without one.
 	ErrNoState = errors.New("no state was created yet")
 	// ErrLost is returned when a state was created and its file is gone.
 	ErrLost = errors.New("state file is lost")

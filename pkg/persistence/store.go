@@ -38,6 +38,9 @@ type Options struct {
 	LockWait time.Duration
 	// OnWait, unless it is nil, is called before a wait for the lock.
 	OnWait func()
+	// Existing tells that Update returns ErrNoState on a node without a state. It is for callers that do not know which pods
+	// run: a state without them would give their addresses to others.
+	Existing bool
 	// Rebuild returns the records of a new state, and of a state that is rebuilt because it was lost or damaged. It is
 	// called under the lock. When it is nil a new state is empty, and a lost or damaged state is an error.
 	Rebuild func(Salvaged) (reservation.Records, error)
@@ -51,13 +54,14 @@ type Store struct {
 	dir     string
 	wait    time.Duration
 	onWait  func()
+	begins  bool
 	rebuild func(Salvaged) (reservation.Records, error)
 	uptime  func() time.Duration
 }
 
 // New returns the store in o.Dir. No file is opened yet.
 func New(o Options) *Store {
-	s := &Store{dir: o.Dir, wait: o.LockWait, onWait: o.OnWait, rebuild: o.Rebuild, uptime: o.Uptime}
+	s := &Store{dir: o.Dir, wait: o.LockWait, onWait: o.OnWait, begins: !o.Existing, rebuild: o.Rebuild, uptime: o.Uptime}
 	if s.dir == "" {
 		s.dir = DefaultDir
 	}
@@ -75,7 +79,8 @@ func (s *Store) Dir() string { return s.dir }
 
 // Update runs fn in one read-write transaction, alone on the node. When Update returns nil, the changes survive the end of
 // any process; those that make a promise survive a loss of power too (docs/design/0004-recovery.md). When Update returns
-// an error they are discarded, except after a failed sync. The first Update on a node creates the state. An Update that
+// an error they are discarded, except after a failed sync. The first Update on a node creates the state, unless it
+// is for an existing one. An Update that
 // finds the state lost or damaged rebuilds it and then runs fn again.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := s.makeDir(); err != nil {
