@@ -186,10 +186,12 @@ func (v *clusterView) Pods(context.Context) (list plan.PodList, known bool, err 
 	return plan.PodList{Items: stored[corev1.Pod](v.pods)}, true, nil
 }
 
-// hasNode reports whether the cache has a node.
-func (v *clusterView) hasNode(name string) bool {
-	_, found, _ := v.nodes.GetStore().GetByKey(name) // the store in memory returns no error
-	return found
+// lacks reports whether the cache has a node whose ranges have none of some addresses.
+func (v *clusterView) lacks(name string, addrs []netip.Addr) bool {
+	o, _, _ := v.nodes.GetStore().GetByKey(name) // the store in memory returns no error
+	settings, _, _ := v.nodeNetwork()
+	n, found := o.(*corev1.Node)
+	return found && plan.Lacks(*n, settings.Spec.Ranges, addrs)
 }
 
 // allNodes returns the nodes in the cache.

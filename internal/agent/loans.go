@@ -67,7 +67,7 @@ func newLending(a *Agent) *lending {
 
 // offer replaces what the loop knows of the node.
 func (l *lending) offer(networks []network) {
-	in := &plan.LoansInput{Node: l.Node, Owns: l.decided.Owns, Lives: l.cluster.hasNode}
+	in := &plan.LoansInput{Node: l.Node, Owns: l.decided.Owns, Lacks: l.cluster.lacks}
 	for _, n := range networks {
 		if n.Name == plan.NetworkName {
 			in.State = n.Network
@@ -171,7 +171,7 @@ func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 
 // readAll records the loans of ranges that this node did not have, before one of its pods can get an address of them.
 func (l *lending) readAll(ctx context.Context, ranges []netip.Prefix) error {
-	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Owns: ranges, Lives: l.cluster.hasNode}, hasPod: func(plan.LoanCase) bool { return false }}
+	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Owns: ranges, Lacks: l.cluster.lacks}, hasPod: func(plan.LoanCase) bool { return false }}
 	var err error
 	if p.in.Loans, err = l.allStored(ctx); err != nil {
 		return err

@@ -258,6 +258,7 @@ func TestAfterABootTheAgentAsksFirst(t *testing.T) {
 func TestANewNodeOfARangeReadsTheLoans(t *testing.T) {
 	ns := env.Namespace(t)
 	o := newLoan(t, ns, "web-0", "10.34.1.7", loan.Loan{Home: "loan-gone", Phase: loan.Lent, Borrower: "elsewhere", Epoch: 7})
+	part := newLoan(t, ns, "web-2", "10.34.9.7,10.34.1.9", loan.Loan{Home: "loan-gone", Phase: loan.Lent, Borrower: "elsewhere", Epoch: 9})
 	other := o.DeepCopy()
 	other.ObjectMeta, other.Spec.Pod, other.Spec.IPs = metav1.ObjectMeta{Namespace: ns, Name: "mine"}, "web-1", "10.34.1.8"
 	env.Create(t, other)
@@ -280,6 +281,10 @@ func TestANewNodeOfARangeReadsTheLoans(t *testing.T) {
 	}
 	n.recordIs(t, ns, "web-0", "lent 7")
 	n.recordIs(t, ns, "web-1", "free")
+	n.recordIs(t, ns, "web-2", "lent 9")
+	change(t, part, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "", 10 })
+	change(t, part, func(s *v1alpha1.BorrowedAddressStatus) { s.Phase = "Ended" })
+	n.recordIs(t, ns, "web-2", "free")
 	for _, cidr := range []string{"10.34.2.0/24", "10.34.1.0/24"} { // another node may have had the first range meanwhile
 		before := read.Load()
 		if err := env.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}); err != nil {

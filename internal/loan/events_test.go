@@ -1,6 +1,9 @@
 package loan_test
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/limpet-io/limpet/internal/loan"
 )
 
@@ -9,6 +12,8 @@ type event struct {
 	name string
 	run  func(w *scene, m mistake) bool
 	rare int
+	// parts is true of what tells one of the two addresses from the other.
+	parts bool
 }
 
 // rarely makes an event happen once in n times that it is tried.
@@ -38,15 +43,24 @@ func events() []event {
 			w.over = !w.over
 			return true
 		}}),
-		rarely(5, event{name: "another pod takes the address", run: func(w *scene, _ mistake) bool { return w.take() }}),
+		rarely(5, event{name: "another pod takes the first address", run: func(w *scene, _ mistake) bool { return w.take(1) }}),
+		rarely(5, event{name: "another pod takes the second address", run: func(w *scene, _ mistake) bool { return w.take(2) }, parts: true}),
 		rarely(200, event{name: "all loans are lost with their kind", run: func(w *scene, _ mistake) bool {
+			if home := w.nodes[w.owner(1)]; home.dead || home.gone { // it puts none back
+				return false
+			}
 			w.lost = w.lost || w.exists
 			w.put(noCompare, loan.Remove, loan.Loan{}, 0)
 			return true
 		}}),
 		rarely(100, event{name: "a stolen token puts a loan", run: func(w *scene, _ mistake) bool { return w.forge() }}),
-		{name: "the range of a node that is gone goes to another", run: func(w *scene, _ mistake) bool { return w.handOver() }},
 	}
+	for n := range size - 1 {
+		for addrs, name := range map[int8]string{1: "the first range", 2: "the second range", both: "both ranges"} {
+			all = append(all, event{name: names[n+1] + ": gets " + name + " of a node that is gone", run: func(w *scene, _ mistake) bool { return w.handOver(n+1, addrs) }, parts: addrs != both || n == 0})
+		}
+	}
+	slices.SortFunc(all, func(a, b event) int { return strings.Compare(a.name, b.name) })
 	for n := range size {
 		all = append(all, ofNode(n)...)
 	}
@@ -61,7 +75,7 @@ func ofNode(n int) []event {
 			}
 			run(w, &w.nodes[n], m)
 			return true
-		}, rare}
+		}, rare, false}
 	}
 	return []event{
 		on(1, "the agent works", func(w *scene, node *machine, m mistake) {
@@ -104,7 +118,7 @@ func ofNode(n int) []event {
 		on(5, "the node starts", func(_ *scene, node *machine, _ mistake) { node.off = false }),
 		on(10, "the node is said to be dead", func(w *scene, node *machine, _ mistake) {
 			if !node.dead && (node.cut || node.off) {
-				node.dead, node.presumed, w.taken = true, !node.off, w.taken && !node.owns
+				node.dead, node.presumed, w.taken = true, !node.off, w.taken&^node.owns
 			}
 		}),
 		on(3, "the node is said to be back", func(_ *scene, node *machine, _ mistake) {
@@ -169,24 +183,24 @@ func (w *scene) write(m mistake) bool {
 	return true
 }
 
-// take gives the address, where it is free, to another pod of the node that owns it, or ends that pod.
-func (w *scene) take() bool {
-	if w.taken {
-		w.taken = false
+// take gives an address, where it is free, to another pod of the node that owns it, or ends that pod.
+func (w *scene) take(addr int8) bool {
+	if w.taken&addr != 0 {
+		w.taken &^= addr
 		return true
 	}
-	h := &w.nodes[w.owner()]
-	if h.off || h.dead || h.presumed || h.reserved || h.attached != 0 || h.record.Lent != 0 || !h.record.Confirmed {
+	h := &w.nodes[w.owner(addr)]
+	if h.off || h.dead || h.presumed || h.reserved || h.attached != 0 || h.record.Lent != 0 || h.record.Guest != 0 || !h.record.Confirmed || h.fresh&addr != 0 {
 		return false
 	}
-	w.taken, w.lost = true, true
+	w.taken, w.lost = w.taken|addr, true
 	return true
 }
 
 // forge puts the loan that the policy lets a stolen token of the last node put.
 func (w *scene) forge() bool {
 	last := &w.nodes[size-1]
-	if w.exists || last.owns || last.gone {
+	if w.exists || last.owns != 0 || last.gone {
 		return false
 	}
 	w.epoch++
@@ -194,17 +208,21 @@ func (w *scene) forge() bool {
 	return true
 }
 
-// handOver gives the range of a node that is gone to the last node, which is a new one. Who deletes all loans while their home
-// is gone must let no new node have its range: only a guest knows then, and no program asks it.
-func (w *scene) handOver() bool {
-	from, to := &w.nodes[0], &w.nodes[size-1]
-	used := to.attached != 0 || to.local != 0 || to.record.Guest != 0 || to.step.Verb != loan.Nothing
-	unknown := !w.exists && (w.nodes[1].record.Guest != 0 || w.nodes[1].step.Record.Guest != 0)
-	if !from.gone || !from.owns || used || unknown || w.object.Borrower == names[size-1] || w.bound(size-1) {
+// handOver gives ranges of a node that is gone to another one: a new one, if it has nothing to do with the owner yet. Who
+// deletes all loans while their home is gone must let no node have its range: only a guest knows then, and no program asks it.
+func (w *scene) handOver(n int, addrs int8) bool {
+	from, to := &w.nodes[0], &w.nodes[n]
+	unknown := !w.exists && slices.ContainsFunc(w.nodes[:], func(n machine) bool { return n.record.Guest != 0 || n.step.Record.Guest != 0 })
+	if !from.gone || from.owns&addrs != addrs || to.gone || unknown {
 		return false
 	}
-	*to = machine{owns: true, full: to.full, dead: to.dead, off: to.off, cut: to.cut}
-	from.owns = false
+	used := to.attached != 0 || to.local != 0 || to.owns != 0 || to.record.Guest != 0 || to.step.Verb != loan.Nothing
+	if !used && w.object.Borrower != names[n] && !w.bound(n) {
+		*to = machine{full: to.full, dead: to.dead, off: to.off, cut: to.cut}
+	}
+	from.owns &^= addrs
+	to.owns |= addrs
+	to.fresh |= addrs
 	return true
 }
 
@@ -229,9 +247,7 @@ func (w *scene) powerOff(m mistake, n int) {
 	if node.attached != 0 {
 		w.del(n)
 	}
-	if node.owns {
-		w.taken = false
-	}
+	w.taken &^= node.owns
 	node.off, node.local, node.step, node.presumed = true, 0, loan.Step{}, false
 	node.record.Confirmed = m == trustedStarts
 }

@@ -34,10 +34,6 @@ type Loan struct {
 // a guest says so; if none does, only a person can know.
 const Unknown = "?"
 
-// foreign reports whether a loan counts for nothing: home puts loans back that were lost, and this one's is another node than
-// the one whose ranges have the address, and exists. A stolen token could write it.
-func (l Loan) foreign(lives bool) bool { return l.Borrower == Unknown && lives }
-
 // given returns the loan with another borrower.
 func (l Loan) given(borrower string) Loan {
 	l.Borrower, l.GiveBack = borrower, false

@@ -3,10 +3,11 @@ package loan
 // NodeInput is what the agent of a node knows about the address of one owner.
 type NodeInput struct {
 	Node string
-	// Owns tells that the ranges of this node have the address.
-	Owns bool
-	// Lives tells that the Node that the Loan names as home exists.
-	Lives bool
+	// Owns tells that the ranges of this node have the address, or one of several, and Whole that they have all: the two ranges
+	// of a node that is gone may go to two others. None of these can take the address home, and each keeps it out of use.
+	Owns, Whole bool
+	// Foreign tells that the Node that the Loan names as home exists, and that its ranges do not have the address.
+	Foreign bool
 	// Loan is nil when there is none.
 	Loan *Loan
 	// Live tells that the loan was read from the API server, not from a cache.
@@ -26,7 +27,7 @@ type NodeInput struct {
 // ended long ago. A write to the Loan is compared by the API server.
 func PlanNode(in NodeInput) Step {
 	s := in.borrower()
-	if in.Owns || in.named() {
+	if l := in.Loan; in.Record.Guest == 0 && (l == nil || l.Borrower != in.Node) && (in.Owns || in.named()) {
 		s = in.home()
 	}
 	if s.Verb == Nothing && !in.Record.Confirmed {
@@ -39,9 +40,14 @@ func PlanNode(in NodeInput) Step {
 }
 
 // named reports whether the loan names this node as home, whose ranges have another address by now: who is named answers.
-func (in NodeInput) named() bool {
-	return in.Loan != nil && in.Loan.Home == in.Node && in.Record.Guest == 0
-}
+func (in NodeInput) named() bool { return in.Loan != nil && in.Loan.Home == in.Node }
+
+// part reports whether other nodes have some of several addresses.
+func (in NodeInput) part() bool { return in.Owns && !in.Whole }
+
+// foreign reports whether the loan counts for nothing: a stolen token could write it. Home puts loans back that were lost, and
+// this one's does not have the address.
+func (in NodeInput) foreign() bool { return in.Loan.Borrower == Unknown && in.Foreign }
 
 func (in NodeInput) write(r Record, reason string) Step {
 	r.Confirmed = true
@@ -55,12 +61,14 @@ func (in NodeInput) home() Step {
 		return in.restore(in.Record.Lent)
 	case in.Loan == nil:
 		return Step{}
-	case in.Loan.Home != in.Node && in.Loan.foreign(in.Lives):
+	case in.Loan.Home != in.Node && in.foreign():
 		return Step{Reason: "another node says that it has lent the address"}
 	case in.Loan.Home != in.Node && in.Record.Lent == 0 && in.Loan.Phase != Ended:
 		s := in.write(Record{Lent: in.Loan.Epoch}, "the range came with a loan")
 		s.Unattached = true
 		return s
+	case in.Loan.Home != in.Node && in.Record.Lent != 0 && in.Loan.Phase == Ended && in.part():
+		return in.write(Record{}, "the loan has ended")
 	case in.Loan.Home != in.Node:
 		return Step{Reason: "the controller has not seen that the range changed hands"}
 	}
@@ -73,7 +81,7 @@ func (in NodeInput) home() Step {
 		return put(l.in(Ended), "the address is home")
 	case in.Record.Lent == 0: // home was proven dead, or its state is a new one
 		return in.write(Record{Lent: l.Epoch}, "lent while home was away")
-	case l.Borrower == "" && in.Bound:
+	case l.Borrower == "" && in.Bound && !in.part():
 		return put(l.in(Ended), "the pod is home")
 	}
 	return Step{}
@@ -90,6 +98,9 @@ func (in NodeInput) asked(l Loan) Step {
 	case in.Taken:
 		l.Free = true
 		return put(l.in(Ended), "another pod has the address")
+	case in.part() && (in.Record.Lent == 0 || in.Record.Lent == l.Epoch): // another node may have given its one away
+		l.Free = true
+		return put(l.in(Ended), "the addresses are of several nodes")
 	case in.Record.Lent != 0 && in.Record.Lent != l.Epoch && l.Borrower == "":
 		return in.restore(l.Epoch)
 	case in.Record.Lent == 0 && (in.Bound || l.Free):
@@ -106,8 +117,11 @@ func (in NodeInput) asked(l Loan) Step {
 
 // ended takes the address back for the owner, unless the owner does not return.
 func (in NodeInput) ended(l Loan) Step {
-	keep := !l.Free && !in.Taken && in.Owns
-	if in.Record.Lent == 0 && (in.Own || !keep) {
+	keep := !l.Free && !in.Taken && in.Whole
+	switch {
+	case in.Record.Lent == 0 && in.part():
+		return Step{Reason: "the controller removes the loan once all nodes have heard of its end"}
+	case in.Record.Lent == 0 && (in.Own || !keep):
 		return Step{Verb: Remove, Reason: "the loan has ended"}
 	}
 	s := in.write(Record{}, "the loan has ended")
@@ -136,6 +150,10 @@ func (in NodeInput) borrower() Step {
 func (in NodeInput) guest() Step {
 	l, used := in.Loan, in.Attached || in.Bound
 	switch {
+	case l == nil && in.Owns: // home is this node
+		return in.restore(in.Record.Guest)
+	case l == nil && !in.Attached: // it may have ended while this node was taken for dead
+		return in.leave("there is no loan")
 	case l == nil, l.Borrower == Unknown:
 		return Step{Reason: "the loan was lost"}
 	case l.Borrower != in.Node && in.Attached:
@@ -150,8 +168,12 @@ func (in NodeInput) guest() Step {
 	return Step{}
 }
 
+// leave gives back. A node that got the range meanwhile keeps the address out of use, as home does.
 func (in NodeInput) leave(reason string) Step {
 	s := in.write(Record{}, reason)
+	if in.Owns {
+		s.Record.Lent = in.Loan.Epoch
+	}
 	s.Unattached = true
 	return s
 }

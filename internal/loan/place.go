@@ -10,12 +10,15 @@ type PlaceInput struct {
 	Takes func(node string) bool
 	// Dead reports whether a node is proven dead: its Node object is gone, or a person said so.
 	Dead func(node string) bool
-	// Owner is the node whose ranges have the address, by the Nodes of the API server as they were read after the Loan; "" for
+	// Owner is the node whose ranges have the address, or the first of several that is not proven dead, by the Nodes of the API server as they were read after the Loan; "" for
 	// none. A range can go to another node, whose agent reads the loans before its first pod: one of the two reads sees the
 	// other's write.
 	Owner string
-	// Lives tells that the Node that the Loan names as home exists.
-	Lives bool
+	// Whole tells that the ranges of Owner have all of several addresses: else no pod can have them there but as a guest. Kept
+	// tells that some node shows addresses of the owner.
+	Whole, Kept bool
+	// Foreign tells that the Node that the Loan names as home exists, and that its ranges do not have the address.
+	Foreign bool
 	// Waits tells that a pod of the owner waits for its node.
 	Waits bool
 	// Bound is the node to which the pod of the owner is bound; "" for none. Shown tells that the status of that pod has the
@@ -46,11 +49,13 @@ func PlanPlace(in PlaceInput) Placing {
 	switch {
 	case l.Borrower != "" && in.Dead(l.Borrower):
 		return step(l.given(""), "the borrower is dead")
-	case in.Owner != "" && in.Owner != l.Home && l.foreign(in.Lives):
+	case in.Owner != "" && in.Owner != l.Home && l.Borrower == Unknown && in.Foreign:
 		return Placing{Step: Step{Verb: Remove, Reason: "home does not own the address"}}
 	case in.Owner != "" && in.Owner != l.Home:
 		l.Home = in.Owner
 		return step(l, "the range changed hands")
+	case l.Phase == Ended && in.Owner != "" && !in.Whole && !in.Kept:
+		return Placing{Step: Step{Verb: Remove, Reason: "no node keeps the addresses"}}
 	case in.Over && l.Phase != Ended && (!l.Free || l.Phase == Lent):
 		if l.Free, l.GiveBack = true, false; l.Phase == Lent {
 			l.Phase = Ending
@@ -90,17 +95,18 @@ func (in PlaceInput) first() Placing {
 
 // bound lets the address come to the node of the pod. Home itself sees that its pod is home.
 func (in PlaceInput) bound(l Loan) Placing {
+	home := in.Bound == l.Home && in.Whole
 	switch {
 	case in.Dead(in.Bound), l.Phase == Lent && l.Borrower == Unknown && !in.Shown:
 		return Placing{}
-	case l.Phase == Lent && l.Borrower == Unknown && in.Bound == l.Home:
+	case l.Phase == Lent && l.Borrower == Unknown && home:
 		return step(l.given(""), "the pod is home")
-	case l.Phase == Lent && (l.Borrower == "" && in.Bound != l.Home || l.Borrower == Unknown):
+	case l.Phase == Lent && (l.Borrower == "" && !home || l.Borrower == Unknown):
 		return step(l.given(in.Bound), "the pod is there")
 	case l.Phase == Lent && l.Borrower != "" && l.Borrower != in.Bound && !l.GiveBack:
 		l.GiveBack = true
 		return step(l, "the pod is on another node")
-	case l.Phase == Ending && in.Bound != l.Home:
+	case l.Phase == Ending && !home:
 		l.Free = false
 		return step(l.in(Lent), "the pod is not home")
 	}
@@ -109,7 +115,7 @@ func (in PlaceInput) bound(l Loan) Placing {
 
 // waiting decides for a pod behind its gate.
 func (in PlaceInput) waiting(l Loan) Placing {
-	home := in.Takes(l.Home)
+	home := in.Takes(l.Home) && in.Whole
 	switch {
 	case home && l.Phase == Lent, home && l.Phase == Ending && l.Free:
 		l.GiveBack, l.Free = false, false

@@ -15,7 +15,7 @@ func TestAnOwnerThatIsBack(t *testing.T) {
 		"the pod is elsewhere":     {Bound: "away", Takes: func(string) bool { return false }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in.Loan, in.Home, in.Owner, in.Lives = &ending, "home", "home", true
+			in.Loan, in.Home, in.Owner, in.Whole = &ending, "home", "home", true
 			in.Dead = func(string) bool { return false }
 			if p := loan.PlanPlace(in); p.Verb != loan.Put || p.Loan.Free {
 				t.Errorf("the step is %+v", p.Step)
@@ -26,7 +26,7 @@ func TestAnOwnerThatIsBack(t *testing.T) {
 
 // TestAHomeThatHasAnotherRange ends the loans that name it, and does not keep an address that it cannot hand out.
 func TestAHomeThatHasAnotherRange(t *testing.T) {
-	in := loan.NodeInput{Node: "home", Lives: true, Live: true, Record: loan.Record{Lent: 3, Confirmed: true}}
+	in := loan.NodeInput{Node: "home", Foreign: true, Live: true, Record: loan.Record{Lent: 3, Confirmed: true}}
 	in.Loan = &loan.Loan{Home: "home", Phase: loan.Ending, Epoch: 3}
 	if s := loan.PlanNode(in); s.Verb != loan.Put || s.Loan.Phase != loan.Ended {
 		t.Errorf("the step is %+v", s)

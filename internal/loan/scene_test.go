@@ -23,13 +23,16 @@ type scene struct {
 	pod   pod
 	lives int8
 	over  bool // the owner does not return
-	taken bool // another pod has the address
+	taken int8 // those of the two addresses that another pod has
 	lost  bool // the address went to another pod before anybody lent it, or only a person knows where it is
 	epoch int64
 	home  int8 // the node that is recorded for the owner
 }
 
 const size = 3
+
+// both are the two addresses of the owner, of two families. A set of them is a sum of bits.
+const both int8 = 1 + 2
 
 var names = [size]string{"n0", "n1", "n2"}
 
@@ -53,7 +56,8 @@ type view struct {
 
 // machine is a node with its agent.
 type machine struct {
-	owns     bool // the ranges of the node have the address
+	owns     int8 // the addresses that the ranges of the node have
+	fresh    int8 // those of them whose loans the agent has not read since it got the range
 	off      bool // it has no power
 	cut      bool // it does not reach the API server
 	full     bool // it cannot take a pod
@@ -63,7 +67,7 @@ type machine struct {
 	local    int8 // the life that the kubelet knows; 0 for none
 	record   loan.Record
 	attached int8 // the life that has the address; 0 for none
-	reserved bool // the address is kept for the owner
+	reserved bool // the addresses are kept for the owner
 	seen     view
 	// step is the next write of the agent, for the version it was made for.
 	step loan.Step
@@ -82,7 +86,7 @@ type pod struct {
 // start is a scene where the pod runs at home.
 func start() scene {
 	w := scene{lives: 1, pod: pod{life: 1, node: 0, prefs: none}}
-	w.nodes[0] = machine{owns: true, attached: 1, record: loan.Record{Confirmed: true}}
+	w.nodes[0] = machine{owns: both, attached: 1, record: loan.Record{Confirmed: true}}
 	w.nodes[1].record.Confirmed, w.nodes[2].record.Confirmed = true, true
 	return w
 }
@@ -97,14 +101,26 @@ func (v view) loan() *loan.Loan {
 	return &l
 }
 
-// owner is the node whose ranges have the address.
-func (w *scene) owner() int8 {
-	for i := range w.nodes {
-		if w.nodes[i].owns {
-			return int8(i)
+// owner is the node whose ranges have an address, though it may be gone.
+func (w *scene) owner(addr int8) int8 {
+	return int8(slices.IndexFunc(w.nodes[:], func(n machine) bool { return n.owns&addr != 0 }))
+}
+
+// owners says what the Nodes of the API server say: which one has the addresses, or one of them, and whether all.
+func (w *scene) owners() (owner string, whole bool) {
+	for _, addr := range []int8{1, 2} {
+		n := w.owner(addr)
+		if dead := w.nodes[n].dead; !w.nodes[n].gone && (owner == "" || w.nodes[indexOf(owner)].dead && !dead) {
+			owner, whole = names[n], w.nodes[n].owns == both
 		}
 	}
-	return 0
+	return owner, whole
+}
+
+// foreign reports whether a Node exists that has none of the addresses.
+func (w *scene) foreign(name string) bool {
+	n := indexOf(name)
+	return n != none && !w.nodes[n].gone && w.nodes[n].owns == 0
 }
 
 // bound reports whether the pod of the API server is bound to a node.
@@ -117,13 +133,13 @@ func (w *scene) plan(m mistake, n int, live bool) {
 		node.seen = w.now()
 	}
 	in := loan.NodeInput{
-		Node: names[n], Owns: node.owns, Lives: w.registered(node.seen.object.Home), Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
-		Own: node.owns && node.reserved || node.attached != 0, Attached: node.attached != 0, Taken: w.taken && node.owns, Bound: w.bound(n) && !w.pod.ends,
+		Node: names[n], Owns: node.owns != 0, Whole: node.owns == both, Foreign: w.foreign(node.seen.object.Home), Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
+		Own: node.owns == both && node.reserved || node.attached != 0, Attached: node.attached != 0, Taken: w.taken&node.owns != 0, Bound: w.bound(n) && !w.pod.ends,
 	}
 	node.step, node.at = m.plan(in), node.seen.version
 	node.step.Reason = ""
 	if live && node.step.Verb == loan.Nothing {
-		node.presumed = node.presumed && node.attached != 0
+		node.presumed, node.fresh = node.presumed && node.attached != 0, 0
 	}
 }
 
@@ -135,7 +151,8 @@ func (w *scene) do(m mistake, n int) {
 	switch s.Verb {
 	case loan.Nothing, loan.Read:
 	case loan.Write:
-		if held := w.taken && node.owns; m != blindWrites && (s.Unattached && (node.attached != 0 || held) || s.Reserve && held) {
+		holds := s.Reserve || s.Record.Lent != 0 || s.Record.Guest != 0
+		if m != blindWrites && (s.Unattached && node.attached != 0 || holds && w.taken&node.owns != 0) {
 			return
 		}
 		if s.Record.Lent != 0 {
@@ -150,6 +167,7 @@ func (w *scene) do(m mistake, n int) {
 		if node.cut {
 			return
 		}
+		w.lost = w.lost || s.Verb == loan.Put && s.Loan.Free && !node.seen.object.Free
 		w.put(m, s.Verb, s.Loan, node.at)
 	}
 }
@@ -176,10 +194,9 @@ func (w *scene) place(m mistake) {
 		},
 		Waits: w.pod.life != 0 && w.pod.gated && !w.pod.ends,
 	}
-	in.Lives = w.registered(w.seen.object.Home)
-	if owner := w.owner(); !w.nodes[owner].gone {
-		in.Owner = names[owner]
-	}
+	in.Foreign = w.foreign(w.seen.object.Home)
+	in.Owner, in.Whole = w.owners()
+	in.Kept = slices.ContainsFunc(w.nodes[:], func(n machine) bool { return !n.gone && n.record.Lent != 0 })
 	if w.pod.life != 0 && !w.pod.gated && !w.pod.ends && w.pod.node != none {
 		in.Bound, in.Shown = names[w.pod.node], w.nodes[w.pod.node].attached == w.pod.life
 	}
@@ -196,11 +213,6 @@ func (w *scene) place(m mistake) {
 	}
 }
 
-// registered reports whether a Node exists.
-func (w *scene) registered(name string) bool {
-	return indexOf(name) != none && !w.nodes[indexOf(name)].gone
-}
-
 func (w *scene) takes(n int8) bool {
 	return !w.nodes[n].full && !w.nodes[n].dead && !w.nodes[n].cut && !w.nodes[n].off
 }
@@ -211,10 +223,10 @@ func (w *scene) add(m mistake, n int) {
 	if node.attached != 0 {
 		return // the predecessor still has its network namespace
 	}
-	own := node.owns && node.reserved || node.record.Guest != 0
+	own := node.owns == both && node.reserved || node.record.Guest != 0
 	if m.add(reservation.Following{Lent: node.record.Lent != 0, Own: own, Confirmed: node.record.Confirmed, Elsewhere: true}) == reservation.Claim {
 		node.attached, node.reserved = node.local, false
-		if node.owns {
+		if node.owns == both && node.record.Guest == 0 {
 			w.home = int8(n)
 		}
 	}
@@ -223,7 +235,7 @@ func (w *scene) add(m mistake, n int) {
 // del ends the life that a node has.
 func (w *scene) del(n int) {
 	node := &w.nodes[n]
-	node.reserved = node.owns && node.record.Lent == 0
+	node.reserved = node.owns == both && node.record.Lent == 0 && node.record.Guest == 0
 	node.attached = 0
 }
 
@@ -234,7 +246,7 @@ func (w *scene) holders() (count int) {
 			count++
 		}
 	}
-	if w.taken {
+	if w.taken != 0 {
 		count++
 	}
 	return count
@@ -294,7 +306,7 @@ func (w *scene) epochs() []int64 {
 }
 
 func (w scene) String() string {
-	s := fmt.Sprintf("loan %v %+v, pod %+v, over %v, taken %v", w.exists, w.object, w.pod, w.over, w.taken)
+	s := fmt.Sprintf("loan %v %+v, pod %+v, over %v, taken %d", w.exists, w.object, w.pod, w.over, w.taken)
 	for i, n := range w.nodes {
 		s += fmt.Sprintf("\n  %s %+v", names[i], n)
 	}

@@ -14,9 +14,9 @@ import (
 // its own: neither what another node shows nor another address draws the pod.
 func TestAtAddressHome(t *testing.T) {
 	const ips = "10.0.1.5,fd00::5"
-	node := func(name, cidr string) *corev1.Node {
+	node := func(name string, cidrs ...string) *corev1.Node {
 		n := testenv.ANode(name)
-		n.Spec.PodCIDRs = []string{cidr}
+		n.Spec.PodCIDRs = append(cidrs, "fd00::/64")[:2]
 		return n.Node
 	}
 	cordoned := node("home", "10.0.1.0/24")
@@ -31,6 +31,7 @@ func TestAtAddressHome(t *testing.T) {
 		"home cannot take it":                   {cordoned, []pin.Holder{{Node: "home", IPs: ips}}, "away"},
 		"home keeps nothing":                    {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "away", IPs: ips}}, "away"},
 		"home keeps another address":            {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "home", IPs: "10.0.1.6"}}, "away"},
+		"another node has one of them":          {node("home", "10.0.1.0/24", "fd00:1::/64"), []pin.Holder{{Node: "home", IPs: ips}}, "away"},
 		"a node shows an address of another":    {node("home", "10.0.3.0/24"), []pin.Holder{{Node: "home", IPs: ips}}, "away"},
 		"what a node shows cannot be read":      {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "home", IPs: "x"}}, "away"},
 		"the node that shows it does not exist": {away, []pin.Holder{{Node: "home", IPs: ips}}, "away"},

@@ -170,12 +170,12 @@ func nodeSteps(own, other string) map[string]struct {
 		step   loan.Step
 	}{}
 	plan := func(l *loan.Loan) {
-		for bits := range 1 << 5 {
+		for bits := range 1 << 6 {
 			is := func(bit int) bool { return bits&(1<<bit) != 0 }
 			for _, r := range []loan.Record{{}, {Lent: 5}, {Lent: 4}, {Guest: 5}} {
 				r.Confirmed = true
 				s := loan.PlanNode(loan.NodeInput{
-					Node: own, Loan: l, Live: true, Record: r, Owns: is(0), Own: is(1), Attached: is(2), Taken: is(3), Bound: is(4),
+					Node: own, Loan: l, Live: true, Record: r, Owns: is(0), Whole: is(0) && is(5), Own: is(1), Attached: is(2), Taken: is(3), Bound: is(4),
 				})
 				if s.Verb == loan.Put || s.Verb == loan.Remove {
 					name := fmt.Sprintf("none, %d %+v", s.Verb, s.Loan)

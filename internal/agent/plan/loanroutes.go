@@ -20,8 +20,8 @@ func (in OwnNetworkInput) owned(podCIDRs, ranges []claim) (own []netip.Prefix) {
 	return own
 }
 
-// loanRoutes lists the routes to the guests of other nodes, one for each address. A loan of an address that its home does
-// not have, or that a node or a service has, leads nowhere: such a route would take packets from others. While loans are
+// loanRoutes lists the routes to the guests of other nodes, one for each address. A loan of which its home has no address, or
+// of an address that a node or a service has, leads nowhere: such a route would take packets from others. While loans are
 // untold, those of before stay.
 func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []claim) (routes []Route) {
 	claims, networks, taken := map[string][]netip.Prefix{}, in.podNetworks(), map[netip.Addr]bool{}
@@ -40,13 +40,13 @@ func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []clai
 	wanted := map[netip.Addr]Route{}
 	for _, o := range in.guests() {
 		home, known := claims[o.Status.Home]
-		if !known { // it is gone
-			home = networks
-		}
 		_, addrs, _ := LoanOwner(o)
+		if known && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return within(a, home) }) {
+			continue
+		}
 		for _, a := range addrs {
 			r, found := in.routeTo(claim{prefix: netip.PrefixFrom(a, a.BitLen()), node: o.Status.Borrower})
-			if found && in.away(a, own) && within(a, home) && !taken[a] && !within(a, in.Services) {
+			if found && in.away(a, own) && within(a, networks) && !taken[a] && !within(a, in.Services) {
 				wanted[a] = r
 			}
 		}

@@ -71,6 +71,7 @@ func TestRoutesToGuests(t *testing.T) {
 		"the borrower lacks a family":    {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n4")), want: "[{10.9.1.7/32 192.0.2.4}]"},
 		"home is gone":                   {loans: one(lent("a", "10.8.1.7", "n2", home("n9"))), want: "[{10.8.1.7/32 192.0.2.2}]"},
 		"the address of another home":    {loans: one(lent("a", "10.9.4.7", "n2")), want: "[]"},
+		"one of another home":            {loans: one(lent("a", "10.9.1.7,10.9.4.7", "n2")), want: "[{10.9.1.7/32 192.0.2.2} {10.9.4.7/32 192.0.2.2}]"},
 		"the address of a node":          {loans: one(lent("a", "192.0.2.4", "n2", home("n9"))), want: "[]"},
 		"the address of a service":       {loans: one(lent("a", "10.96.0.10", "n2", home("n9"))), want: "[]"},
 		"an address of no pod":           {loans: one(lent("a", "198.51.100.7", "n2", home("n9"))), want: "[]"},

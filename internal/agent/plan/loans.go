@@ -23,8 +23,8 @@ type LoansInput struct {
 	// State is what the state has of the own network, and BootID the boot of the node.
 	State  Network
 	BootID string
-	// Lives reports whether a Node exists; nil for none.
-	Lives func(node string) bool
+	// Lacks reports whether a Node exists whose ranges have none of some addresses; nil for none.
+	Lacks func(node string, addrs []netip.Addr) bool
 	// Waits reports whether an ADD waits for the record of an owner.
 	Waits func(reservation.Owner) bool
 }
@@ -46,7 +46,8 @@ func LoanCases(in LoansInput) []LoanCase {
 	for _, o := range in.Loans {
 		owner, addrs, valid := LoanOwner(o)
 		has, recorded := records[owner]
-		concerns := recorded || o.Status.Home == in.Node || o.Status.Borrower == in.Node || in.owns(addrs)
+		some, _ := in.owns(addrs)
+		concerns := recorded || some || o.Status.Home == in.Node || o.Status.Borrower == in.Node
 		if valid && concerns && o.Name == o.Spec.ObjectName() { // one of another name counts for nothing: the owner could have two
 			if SameAddresses(has, addrs) { // else it is about others
 				delete(records, owner)
@@ -79,9 +80,21 @@ func (in LoansInput) records() map[reservation.Owner][]netip.Addr {
 	return all
 }
 
-// owns reports whether the ranges of this node have all of some addresses.
-func (in LoansInput) owns(addrs []netip.Addr) bool {
-	return len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !within(a, in.Owns) })
+// owns reports whether the ranges of this node have some of several addresses, and whether they have all.
+func (in LoansInput) owns(addrs []netip.Addr) (some, all bool) {
+	some = slices.ContainsFunc(addrs, func(a netip.Addr) bool { return within(a, in.Owns) })
+	return some, some && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !within(a, in.Owns) })
+}
+
+// Lacks reports whether the ranges of a node, as its Node and the NodeNetwork say, have none of some addresses. One whose Node
+// has no pod CIDR yet lacks nothing.
+func Lacks(n corev1.Node, ranges []v1alpha1.NodeRange, addrs []netip.Addr) bool {
+	claims, _ := nodeClaims([]corev1.Node{n})
+	has := len(claims) == 0
+	for _, c := range slices.Concat(claims, rangeClaims(ranges)) {
+		has = has || c.node == n.Name && slices.ContainsFunc(addrs, c.prefix.Contains)
+	}
+	return !has
 }
 
 func within(a netip.Addr, ranges []netip.Prefix) bool {
@@ -111,8 +124,9 @@ func LoanOwner(o *v1alpha1.BorrowedAddress) (owner reservation.Owner, addrs []ne
 // Input returns what the agent knows of a case, apart from what the state says. The parameter bound says that a pod of the
 // owner is on this node.
 func (in LoansInput) Input(c LoanCase, bound, live bool) loan.NodeInput {
-	out := loan.NodeInput{Node: in.Node, Owns: in.owns(c.Addresses), Loan: LoanOf(c.Object), Live: live, Bound: bound}
-	out.Lives = out.Loan != nil && in.Lives != nil && in.Lives(out.Loan.Home)
+	out := loan.NodeInput{Node: in.Node, Loan: LoanOf(c.Object), Live: live, Bound: bound}
+	out.Owns, out.Whole = in.owns(c.Addresses)
+	out.Foreign = out.Loan != nil && in.Lacks != nil && in.Lacks(out.Loan.Home, c.Addresses)
 	return out
 }
 

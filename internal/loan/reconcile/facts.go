@@ -118,7 +118,7 @@ func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
 	nodes := slices.Collect(maps.Values(f.nodes))
 	for i := range f.held[at] {
 		r := &f.held[at][i]
-		if owner := ownerOf(r.Status.IPs, nodes); owner == "" || owner == r.Status.Node {
+		if owner, _ := ownerOf(r.Status.IPs, nodes, func(*corev1.Node) bool { return true }); owner == "" || owner == r.Status.Node {
 			return r
 		}
 	}
@@ -240,9 +240,9 @@ func waits(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == loan.Gate })
 }
 
-// shows reports whether the status of a pod has an address.
+// shows reports whether the status of a pod has all of some addresses.
 func shows(pod *corev1.Pod, ips string) bool {
-	return slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return slices.Contains(strings.Split(ips, ","), ip.IP) })
+	return !slices.ContainsFunc(strings.Split(ips, ","), func(ip string) bool { return !slices.Contains(pod.Status.PodIPs, corev1.PodIP{IP: ip}) })
 }
 
 // goesFirst orders the living pods of an owner, of which one has its addresses: one with a node, and then the older one.
@@ -256,18 +256,24 @@ func goesFirst(a, b *corev1.Pod) bool {
 	return a.UID < b.UID
 }
 
-// ownerOf returns the node whose ranges have an address, the oldest of several; "" for none.
-func ownerOf(ips string, nodes []*corev1.Node) string {
-	var oldest *corev1.Node
-	for _, n := range nodes {
-		if fit.Owns(n, ips) && (oldest == nil || older(n, oldest)) {
-			oldest = n
+// ownerOf returns the node whose ranges have the first of some addresses, the oldest of several, and whether they have all. The
+// next address counts where that node is not as wanted; "" for none.
+func ownerOf(ips string, nodes []*corev1.Node, wanted func(*corev1.Node) bool) (owner string, whole bool) {
+	for ip := range strings.SplitSeq(ips, ",") {
+		var oldest *corev1.Node
+		for _, n := range nodes {
+			if some, _ := fit.Owns(n, ip); some && (oldest == nil || older(n, oldest)) {
+				oldest = n
+			}
+		}
+		if oldest != nil && (owner == "" || wanted(oldest)) {
+			owner = oldest.Name
+			if _, whole = fit.Owns(oldest, ips); wanted(oldest) {
+				break
+			}
 		}
 	}
-	if oldest == nil {
-		return ""
-	}
-	return oldest.Name
+	return owner, whole
 }
 
 func older(a, b *corev1.Node) bool {

@@ -76,11 +76,15 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*co
 			*deaths = *deaths || dead
 			return dead
 		},
-		Owner: ownerOf(f.ips(at), nodes),
+		Kept: len(f.held[at]) > 0,
 	}
-	in.Lives = byName[in.Home] != nil
-	if in.Owner == "" && in.Lives { // a range that is not in the Node
-		in.Owner = in.Home
+	in.Owner, in.Whole = ownerOf(f.ips(at), nodes, func(n *corev1.Node) bool { return !outOfService(n) })
+	if home := byName[in.Home]; home != nil {
+		some, _ := fit.Owns(home, f.ips(at))
+		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
+		if in.Owner == "" { // a range that is not in the Node
+			in.Owner, in.Whole = in.Home, true
+		}
 	}
 	if f.pod != nil {
 		in.Waits, in.Bound = waits(f.pod), f.pod.Spec.NodeName

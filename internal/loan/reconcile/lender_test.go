@@ -286,6 +286,47 @@ func TestARangeThatChangesHands(t *testing.T) {
 	})
 }
 
+// TestTwoRangesOfANodeThatIsGone go to two new nodes. Neither is a home to which the pod could go. It is a guest of the first.
+func TestTwoRangesOfANodeThatIsGone(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	second := fmt.Sprintf("fd00:%d:1::/64", networks)
+	s.ip += fmt.Sprintf(",fd00:%d:1::5", networks)
+	s.shown(t, s.home)
+	env.Cordon(t, s.home)
+	pod := s.waiting(t)
+	s.becomes(t, loan.Asked, "")
+	s.answers(t, to(loan.Lent))
+	opened(t, pod)
+	env.Remove(t, s.home)
+	next := func(cidr string) *corev1.Node {
+		n := testenv.ANode(env.Name("node")).WithRoom(10, 4)
+		n.Spec.PodCIDR, n.Spec.PodCIDRs = cidr, []string{cidr}
+		env.Create(t, n.Node)
+		return n.Node
+	}
+	next(second)
+	first := next(s.home.Spec.PodCIDR)
+	bind(t, pod, first)
+	if b := s.becomes(t, loan.Lent, first.Name); b.Status.Home != first.Name {
+		t.Errorf("the loan is %+v", b.Status)
+	}
+	env.Remove(t, pod)
+	pod = s.waiting(t)
+	opened(t, pod)
+	env.Remove(t, pod)
+	env.Remove(t, s.set)
+	s.becomes(t, loan.Ending, first.Name)
+	s.answers(t, func(st *limpetv1alpha1.BorrowedAddressStatus) { st.Borrower, st.Epoch = "", st.Epoch+1 })
+	s.answers(t, to(loan.Ended))
+	testenv.Eventually(t, func() error {
+		if b := s.loan(t); b != nil {
+			return fmt.Errorf("the loan is %+v", b)
+		}
+		return nil
+	})
+}
+
 // TestALoanIsCompared lets a write that was decided from an earlier loan fail.
 func TestALoanIsCompared(t *testing.T) {
 	start(t)
