@@ -201,6 +201,7 @@ func TestAnAddressGoesToAnotherNodeAndBack(t *testing.T) {
 	borrower.runs(t, ns, "web-0")
 
 	change(t, o, func(s *v1alpha1.BorrowedAddressStatus) { s.Phase = "Ending" })
+	env.Change(t, o, func() { o.Finalizers = []string{loan.Finalizer} })
 	routesAre(t, atBorrower, "10.31.1.0/24 via 192.0.2.1", "unreachable 10.31.2.0/24")
 	if err := env.Client.Delete(t.Context(), pod.Pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)

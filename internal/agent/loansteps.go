@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -204,7 +205,17 @@ func (p lendPass) put(ctx context.Context, c plan.LoanCase, l loan.Loan) (*v1alp
 	return o, nil
 }
 
+// remove removes a loan, with the finalizer that keeps it.
 func (p lendPass) remove(ctx context.Context, o *v1alpha1.BorrowedAddress) error {
+	if o = o.DeepCopy(); slices.Contains(o.Finalizers, loan.Finalizer) {
+		o.Finalizers = slices.DeleteFunc(o.Finalizers, func(f string) bool { return f == loan.Finalizer })
+		if err := p.show.Client.Update(ctx, o); err != nil {
+			return fmt.Errorf("remove finalizer of loan %s/%s: %w", o.Namespace, o.Name, answerError{plan.Update, err})
+		}
+		if o.DeletionTimestamp != nil && len(o.Finalizers) == 0 { // it is gone
+			return nil
+		}
+	}
 	if err := p.show.Client.DeleteExactly(ctx, o); plan.Judge(plan.Delete, err) != plan.Written {
 		return fmt.Errorf("remove loan %s/%s: %w", o.Namespace, o.Name, answerError{plan.Delete, err})
 	}

@@ -43,6 +43,12 @@ func events() []event {
 			w.over = !w.over
 			return true
 		}}),
+		rarely(200, event{name: "the namespace is deleted", run: func(w *scene, m mistake) bool {
+			if w.ends = true; m == noFinalizer {
+				w.put(noCompare, loan.Remove, loan.Loan{}, 0)
+			}
+			return true
+		}}),
 		rarely(5, event{name: "another pod takes the first address", run: func(w *scene, _ mistake) bool { return w.take(1) }}),
 		rarely(5, event{name: "another pod takes the second address", run: func(w *scene, _ mistake) bool { return w.take(2) }, parts: true}),
 		rarely(200, event{name: "all loans are lost with their kind", run: func(w *scene, _ mistake) bool {
@@ -153,7 +159,7 @@ func (w *scene) finishPod() bool {
 }
 
 func (w *scene) createPod() bool {
-	if w.pod.life != 0 || w.over || w.lives > 6 {
+	if w.pod.life != 0 || w.over || w.ends || w.lives > 6 {
 		return false
 	}
 	w.lives++

@@ -24,6 +24,7 @@ type scene struct {
 	lives int8
 	over  bool // the owner does not return
 	taken int8 // those of the two addresses that another pod has
+	ends  bool // its namespace is deleted
 	lost  bool // the address went to another pod before anybody lent it, or only a person knows where it is
 	epoch int64
 	home  int8 // the node that is recorded for the owner
@@ -174,7 +175,7 @@ func (w *scene) do(m mistake, n int) {
 
 // put writes the object if it has the version.
 func (w *scene) put(m mistake, verb loan.Verb, l loan.Loan, version int) {
-	if version != w.version && m != noCompare {
+	if version != w.version && m != noCompare || w.ends && !w.exists { // nothing is created in such a namespace
 		return
 	}
 	w.version++
@@ -187,7 +188,7 @@ func (w *scene) put(m mistake, verb loan.Verb, l loan.Loan, version int) {
 // place makes the next step of the controller from its cache, and opens the gate where it says so.
 func (w *scene) place(m mistake) {
 	in := loan.PlaceInput{
-		Loan: w.seen.loan(), Home: names[w.home], Over: w.over && w.pod.life == 0, Epoch: w.epoch + 1,
+		Loan: w.seen.loan(), Home: names[w.home], Over: (w.over || w.ends) && w.pod.life == 0, Epoch: w.epoch + 1,
 		Takes: func(n string) bool { return n != loan.Unknown && w.takes(indexOf(n)) },
 		Dead: func(n string) bool {
 			return n != loan.Unknown && (w.nodes[indexOf(n)].dead || m == silenceIsDeath && w.nodes[indexOf(n)].cut)

@@ -283,6 +283,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"make one for a single budget":  {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "6c1d4b9e-0c0e-4f0a-9d55-0d5b8f3f2a11"}})},
 			"delete all":                    {byRole, removeAll(&limpetv1alpha1.DisruptionBook{}, client.InNamespace(ns))},
 			"hold up a namespace by a loan": {denied, create(changed(lending(ns, "evil", loan.Loan{Home: "a", Phase: loan.Asked, Epoch: 1}), func(b borrowed) { b.Finalizers = []string{"example.com/hold"} }))},
+			"hold up a namespace by a book": {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil", Finalizers: []string{loan.Finalizer}}})},
 			"… by a loan that is there":     {denied, update(asked, func(b borrowed) { b.Finalizers = []string{"example.com/hold"} })},
 			"label a loan":                  {denied, update(asked, func(b borrowed) { b.Labels = map[string]string{"a": "b"} })},
 			"let a ConfigMap own a loan": {denied, update(asked, func(b borrowed) {

@@ -65,6 +65,15 @@ func TestAStolenTokenOfAnAgentTakesNoLoan(t *testing.T) {
 	theirAsked := made("their-asked", loan.Loan{Home: other.Name, Phase: loan.Asked})
 	theirEnding := made("their-ending", loan.Loan{Home: other.Name, Phase: loan.Ending})
 	theirEnded := made("their-ended", loan.Loan{Home: other.Name, Phase: loan.Ended})
+	kept := func(b borrowed) borrowed {
+		b.Finalizers = []string{loan.Finalizer, "example.com/hold"}
+		env.Create(t, b)
+		return b
+	}
+	keptEnded := kept(lending(ns, "kept-ended", loan.Loan{Home: own.Name, Phase: loan.Ended, Epoch: 5}))
+	keptLent := kept(lending(ns, "kept-lent", loan.Loan{Home: own.Name, Phase: loan.Lent, Epoch: 5}))
+	theirKept := kept(lending(ns, "their-kept", loan.Loan{Home: other.Name, Phase: loan.Ended, Epoch: 5}))
+	lets := func(b borrowed) { b.Finalizers = []string{"example.com/hold"} }
 	labelled := lending(ns, "labelled", loan.Loan{Home: own.Name, Phase: loan.Asked, Epoch: 5})
 	labelled.Labels, labelled.Finalizers = map[string]string{"app": "web"}, []string{"example.com/hold"}
 	env.Create(t, labelled)
@@ -127,6 +136,14 @@ func TestAStolenTokenOfAnAgentTakesNoLoan(t *testing.T) {
 		"remove a finalizer": {denied, update(labelled, func(b borrowed) {
 			b.Status.Phase, b.Finalizers = "Lent", nil
 		})},
+		"let another home's loan go":       {denied, update(theirKept, lets)},
+		"let a loan go before its end":     {denied, update(keptLent, lets)},
+		"… with its end":                   {denied, update(keptLent, func(b borrowed) { lets(b); b.Status.Phase = "Ended" })},
+		"remove what others wait for":      {denied, update(keptEnded, func(b borrowed) { b.Finalizers = nil })},
+		"… alone":                          {denied, update(keptEnded, func(b borrowed) { b.Finalizers = []string{loan.Finalizer} })},
+		"free with the finalizer":          {denied, update(keptEnded, func(b borrowed) { lets(b); b.Status.Free = true })},
+		"keep what has ended":              {denied, update(ended, func(b borrowed) { b.Finalizers = []string{loan.Finalizer} })},
+		"create with the finalizer":        {denied, create(changed(lost, func(b borrowed) { b.Finalizers = []string{loan.Finalizer} }))},
 		"create for another home":          {denied, create(changed(lost, to(func(s status) { s.Home = other.Name })))},
 		"create with itself as borrower":   {denied, create(changed(lost, to(func(s status) { s.Borrower = own.Name })))},
 		"create without a borrower":        {denied, create(changed(lost, to(func(s status) { s.Borrower = "" })))},
@@ -153,7 +170,12 @@ func TestAStolenTokenOfAnAgentTakesNoLoan(t *testing.T) {
 	refused(t, thief, "may set the phase of this loan to Lent or Ended", lends(to(func(s status) { s.Free = true })))
 	refused(t, thief, "may write no loan of which it is neither home nor the borrower", update(theirs, to(func(s status) { s.Phase = "Ended" })))
 	env.Change(t, labelled, func() { labelled.Finalizers = nil })
-	allowed(t, thief, create(lost)) // as any agent may, for its own node
+	allowed(t, thief, update(keptEnded, lets)) // as home does, whose own record is all that it harms
+	for _, b := range []borrowed{keptEnded, keptLent, theirKept} {
+		env.Read(t, client.ObjectKeyFromObject(b), b)
+		env.Change(t, b, func() { b.Finalizers = nil })
+	}
+	allowed(t, thief, create(lost))            // as any agent may, for its own node
 	owned := lending(ns, "apps/Deployment/web/db", loan.Loan{Home: own.Name, Borrower: loan.Unknown, Phase: loan.Lent, Epoch: 5})
 	allowed(t, thief, create(owned)) // its name is hashed
 	env.RemoveAtEnd(t, lost)
@@ -271,6 +293,7 @@ func TestAnOwnerOfANamespaceWritesNoLoan(t *testing.T) {
 	deploy(t)
 	ns := env.Namespace(t)
 	mine := lending(ns, "web-0", loan.Loan{Home: "a", Phase: loan.Ended, Epoch: 5})
+	mine.Finalizers = []string{loan.Finalizer}
 	env.Create(t, mine, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "owner"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
@@ -286,6 +309,7 @@ func TestAnOwnerOfANamespaceWritesNoLoan(t *testing.T) {
 			"spec":{"pod":"web-1","interface":"eth0","network":"net","ips":"10.0.0.5"},"status":{"home":"a","phase":"Asked","epoch":5}}`),
 		"update":     update(mine, func(b borrowed) { b.Status.Free = true }),
 		"patch":      patch(mine, `{"metadata":{"finalizers":["example.com/hold"]}}`),
+		"let it go":  patch(mine, `{"metadata":{"finalizers":null}}`),
 		"delete":     remove(mine),
 		"delete all": removeAll(&limpetv1alpha1.BorrowedAddress{}, client.InNamespace(ns)),
 	} {
@@ -297,6 +321,7 @@ func TestAnOwnerOfANamespaceWritesNoLoan(t *testing.T) {
 		config.Impersonate.UserName = "system:serviceaccount:kube-system:" + who
 		allowed(t, env.As(t, config), remove(o))
 	}
+	env.Change(t, mine, func() { mine.Finalizers = nil }) // as home does
 }
 
 // kubectl get borrowedaddresses shows where the addresses are.

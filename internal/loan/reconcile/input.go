@@ -69,7 +69,7 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*co
 		byName[n.Name] = n
 	}
 	in := loan.PlaceInput{
-		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over || f.givenUp && f.pod == nil && f.loans[at] != nil, Epoch: l.Clock.Now().UnixNano(),
+		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over || f.pod == nil && (f.givenUp || deleted(f.loans[at])) && f.loans[at] != nil, Epoch: l.Clock.Now().UnixNano(),
 		Takes: func(node string) bool { return f.pod != nil && l.takes(ctx, byName[node], f.pod) },
 		Dead: func(node string) bool {
 			dead := node != loan.Unknown && (byName[node] == nil || outOfService(byName[node]))
@@ -124,6 +124,9 @@ func (l *Lender) takes(ctx context.Context, n *corev1.Node, pod *corev1.Pod) boo
 	others = slices.DeleteFunc(slices.Clone(others), func(p corev1.Pod) bool { return p.UID == pod.UID })
 	return fit.Shortage(n, pod, others) == ""
 }
+
+// deleted reports whether a loan is deleted, by a person or with its namespace: no pod of the owner comes any more.
+func deleted(b *limpetv1alpha1.BorrowedAddress) bool { return b != nil && b.DeletionTimestamp != nil }
 
 func loanOf(b *limpetv1alpha1.BorrowedAddress) *loan.Loan {
 	if b == nil {

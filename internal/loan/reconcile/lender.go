@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/loan"
@@ -72,7 +73,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	var errs []error
 	for _, at := range f.attachments() {
 		p, err := l.plan(ctx, f, at)
-		if err == nil && p.Verb != loan.Nothing {
+		if err == nil && (p.Verb != loan.Nothing || keepable(f.loans[at])) {
 			acted = true
 			err = l.act(ctx, f, at, p.Step)
 		}
@@ -106,25 +107,45 @@ func (l *Lender) act(ctx context.Context, f *facts, at attachment, s loan.Step) 
 	b := f.loans[at]
 	switch {
 	case s.Verb == loan.Remove:
-		return client.IgnoreNotFound(l.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion}))
+		return l.remove(ctx, b)
 	case b == nil:
 		b = &limpetv1alpha1.BorrowedAddress{
 			Spec: limpetv1alpha1.BorrowedAddressSpec{Pod: f.owner.Name, Interface: at.ifName, Network: at.network, IPs: f.ips(at)},
 		}
 		b.Namespace, b.Name = f.owner.Namespace, b.Spec.ObjectName()
-		b.Status = l.statusOf(s.Loan)
+		b.Status, b.Finalizers = l.statusOf(s.Loan), []string{loan.Finalizer}
 		if err := l.Client.Create(ctx, b); err != nil {
 			return fmt.Errorf("create BorrowedAddress of %s: %w", f.owner, err)
 		}
 	default:
 		b = b.DeepCopy()
-		b.Status = l.statusOf(s.Loan)
+		if s.Verb == loan.Put {
+			b.Status = l.statusOf(s.Loan)
+		}
+		if b.DeletionTimestamp == nil { // one that home has put back has none
+			controllerutil.AddFinalizer(b, loan.Finalizer)
+		}
 		if err := l.Client.Update(ctx, b); err != nil {
 			return fmt.Errorf("update BorrowedAddress %s: %w", b.Name, err)
 		}
 	}
 	l.tell(f.pod, b, s)
 	return nil
+}
+
+// remove removes a loan, if it is still the one that was read.
+func (l *Lender) remove(ctx context.Context, b *limpetv1alpha1.BorrowedAddress) error {
+	if b = b.DeepCopy(); controllerutil.RemoveFinalizer(b, loan.Finalizer) {
+		if err := l.Client.Update(ctx, b); err != nil || b.DeletionTimestamp != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return client.IgnoreNotFound(l.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion}))
+}
+
+// keepable reports whether a loan lacks the finalizer.
+func keepable(b *limpetv1alpha1.BorrowedAddress) bool {
+	return b != nil && b.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(b, loan.Finalizer)
 }
 
 func (l *Lender) statusOf(to loan.Loan) limpetv1alpha1.BorrowedAddressStatus {
@@ -137,7 +158,7 @@ func (l *Lender) statusOf(to loan.Loan) limpetv1alpha1.BorrowedAddressStatus {
 // tell makes an event of a step that a user should know.
 func (l *Lender) tell(pod *corev1.Pod, b *limpetv1alpha1.BorrowedAddress, s loan.Step) {
 	switch {
-	case pod == nil:
+	case pod == nil, s.Verb != loan.Put:
 	case s.Loan.Phase == loan.Asked:
 		l.Events.Eventf(pod, b, corev1.EventTypeNormal, ReasonLent, "Lend", "node %s is asked to lend %s: %s", s.Loan.Home, b.Spec.IPs, s.Reason)
 	case s.Loan.Phase == loan.Ending:

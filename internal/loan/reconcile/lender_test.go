@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,7 +211,9 @@ func TestTheAddressGoesAlong(t *testing.T) {
 	s.becomes(t, loan.Ending, s.away.Name)
 	s.answers(t, func(st *limpetv1alpha1.BorrowedAddressStatus) { st.Borrower, st.Epoch = "", st.Epoch+1 })
 	s.answers(t, to(loan.Ended))
-	env.Remove(t, s.loan(t)) // as home does, once it has the address
+	b = s.loan(t)
+	env.Change(t, b, func() { b.Finalizers = nil })
+	env.Remove(t, b) // as home does, once it has the address
 	if home := opened(t, pod); home != s.home.Name {
 		t.Errorf("the pod names %q", home)
 	}
@@ -319,6 +322,37 @@ func TestTwoRangesOfANodeThatIsGone(t *testing.T) {
 	s.becomes(t, loan.Ending, first.Name)
 	s.answers(t, func(st *limpetv1alpha1.BorrowedAddressStatus) { st.Borrower, st.Epoch = "", st.Epoch+1 })
 	s.answers(t, to(loan.Ended))
+	testenv.Eventually(t, func() error {
+		if b := s.loan(t); b != nil {
+			return fmt.Errorf("the loan is %+v", b)
+		}
+		return nil
+	})
+}
+
+// TestALoanOfADeletedNamespaceEnds once no pod has the address: until then the finalizer keeps it. One without gets it.
+func TestALoanOfADeletedNamespaceEnds(t *testing.T) {
+	start(t)
+	s, pod := lentOut(t)
+	b := s.loan(t)
+	env.Change(t, b, func() { b.Finalizers = nil })
+	bind(t, pod, s.away)
+	s.becomes(t, loan.Lent, s.away.Name)
+	testenv.Eventually(t, func() error {
+		if b = s.loan(t); !slices.Contains(b.Finalizers, loan.Finalizer) {
+			return fmt.Errorf("finalizers are %v", b.Finalizers)
+		}
+		return nil
+	})
+	if err := env.Client.DeleteAllOf(t.Context(), b, client.InNamespace(b.Namespace)); err != nil { // as the controller of namespaces does
+		t.Fatal(err)
+	}
+	env.Remove(t, pod)
+	if b = s.becomes(t, loan.Ending, s.away.Name); !b.Status.Free {
+		t.Errorf("the loan is %+v", b.Status)
+	}
+	s.answers(t, func(st *limpetv1alpha1.BorrowedAddressStatus) { st.Borrower, st.Epoch = "", st.Epoch+1 })
+	env.Remove(t, s.home) // it never answers
 	testenv.Eventually(t, func() error {
 		if b := s.loan(t); b != nil {
 			return fmt.Errorf("the loan is %+v", b)

@@ -57,7 +57,7 @@ func setSize(from, to *appsv1.StatefulSet) {
 }
 
 func wholeLoan(from, to *limpetv1alpha1.BorrowedAddress) {
-	to.Spec, to.Status = from.Spec, *from.Status.DeepCopy()
+	to.Spec, to.Status, to.Finalizers = from.Spec, *from.Status.DeepCopy(), from.Finalizers
 }
 
 // SetupWithManager registers the reconciler.
