@@ -79,7 +79,7 @@ func (in NodeInput) home() Step {
 		return in.asked(l)
 	case l.Phase == Ending && l.Borrower == "":
 		return put(l.in(Ended), "the address is home")
-	case in.Record.Lent == 0: // home was proven dead, or its state is a new one
+	case in.Record.Lent == 0 && in.Owns: // home was proven dead, or its state is a new one
 		return in.write(Record{Lent: l.Epoch}, "lent while home was away")
 	case l.Borrower == "" && in.Bound && !in.part():
 		return put(l.in(Ended), "the pod is home")

@@ -34,8 +34,8 @@ type facts struct {
 	loans map[attachment]*limpetv1alpha1.BorrowedAddress
 	// held are the IPReservations of the owner: those of the recorded addresses first, then the newest.
 	held map[attachment][]limpetv1alpha1.IPReservation
-	// recorded are the addresses of the pod's last life that was Ready.
-	recorded string
+	// recorded are the addresses of the pod's last life that was Ready, and recordedOn its node.
+	recorded, recordedOn string
 	// shown tells that any node shows addresses of the owner, and given up that a user gave those on loan up.
 	shown, givenUp bool
 	over           bool
@@ -66,7 +66,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 			f.held[at] = append(f.held[at], r)
 		}
 	}
-	if f.recorded, err = l.recorded(ctx, owner); err != nil {
+	if f.recorded, f.recordedOn, err = l.recorded(ctx, owner); err != nil {
 		return nil, err
 	}
 	for _, of := range f.held {
@@ -84,8 +84,9 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	}
 	if len(pods) == 0 && f.recorded == "" {
 		f.over, err = l.over(ctx, owner)
+		return f, err
 	}
-	return f, err
+	return f, l.addGone(ctx, f)
 }
 
 // attachments are the interfaces of an owner for which something is kept, in order.
@@ -171,18 +172,18 @@ func (l *Lender) podsOf(ctx context.Context, owner client.ObjectKey) ([]corev1.P
 	return []corev1.Pod{pod}, nil
 }
 
-// recorded returns the addresses that a PersistentPodState records for an owner; "" for none.
-func (l *Lender) recorded(ctx context.Context, owner client.ObjectKey) (string, error) {
+// recorded returns the addresses and the node that a PersistentPodState records for an owner; "" for none.
+func (l *Lender) recorded(ctx context.Context, owner client.ObjectKey) (ips, node string, err error) {
 	var states appsv1beta1.PersistentPodStateList
 	if err := l.Client.List(ctx, &states, client.InNamespace(owner.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("list PersistentPodStates: %w", err)
+		return "", "", fmt.Errorf("list PersistentPodStates: %w", err)
 	}
 	for i := range states.Items {
 		if record := states.Items[i].Status.PodStates[owner.Name]; record.NodeName != "" {
-			return record.IPs, nil
+			return record.IPs, record.NodeName, nil
 		}
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // over reports whether an owner that has no pod and no record does not return: no StatefulSet makes it again.

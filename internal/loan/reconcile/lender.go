@@ -54,7 +54,8 @@ type Lender struct {
 	// Missing is how long an owner must have no pod until it may count as one that does not return; 0 for half a minute.
 	Missing time.Duration
 
-	waiting sync.Map // since when an owner waits, or has no pod, by its key
+	waiting     sync.Map // since when an owner waits, or has no pod, by its key
+	recordedFor sync.Map // the owners that lend what their record says, by the address
 }
 
 // Reconcile takes the next step for one owner, and opens the gate of its pod where all its addresses allow.
@@ -143,9 +144,9 @@ func (l *Lender) remove(ctx context.Context, b *limpetv1alpha1.BorrowedAddress) 
 	return client.IgnoreNotFound(l.Client.Delete(ctx, b, client.Preconditions{UID: &b.UID, ResourceVersion: &b.ResourceVersion}))
 }
 
-// keepable reports whether a loan lacks the finalizer.
+// keepable reports whether a loan lacks the finalizer. From one that has ended, home has removed it.
 func keepable(b *limpetv1alpha1.BorrowedAddress) bool {
-	return b != nil && b.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(b, loan.Finalizer)
+	return b != nil && b.DeletionTimestamp == nil && loan.Phase(b.Status.Phase) != loan.Ended && !controllerutil.ContainsFinalizer(b, loan.Finalizer)
 }
 
 func (l *Lender) statusOf(to loan.Loan) limpetv1alpha1.BorrowedAddressStatus {

@@ -361,6 +361,37 @@ func TestALoanOfADeletedNamespaceEnds(t *testing.T) {
 	})
 }
 
+// TestANodeIsDeletedBeforeItHasLent lends what the record says. Two records of one address lend it once.
+func TestANodeIsDeletedBeforeItHasLent(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	env.Remove(t, s.home)
+	other := newScene(t)
+	shown := other.shown(t, other.home)
+	env.Change(t, shown, func() { shown.Status.Network = reservation.FollowNetwork }) // addresses follow in this cluster
+	for i, of := range []*scene{s, newScene(t)} {
+		state := testenv.APersistentPodState("web").In(of.set.Namespace).Prefers(1, corev1.LabelHostname).Recorded("web-0", s.home.Name, nil)
+		status := state.Status
+		env.Create(t, state.PersistentPodState)
+		record := status.PodStates["web-0"]
+		record.IPs = s.ip
+		status.PodStates["web-0"] = record
+		state.Status = status
+		if err := env.Client.Status().Update(t.Context(), state.PersistentPodState); err != nil {
+			t.Fatal(err)
+		}
+		pod := of.waiting(t)
+		if i == 0 {
+			if b := of.becomes(t, loan.Lent, ""); b.Spec.IPs != s.ip || b.Status.Home != s.home.Name || b.Name != "web-0.eth0.limpet" {
+				t.Errorf("lent %+v", b)
+			}
+		}
+		if home := opened(t, pod); (home == s.home.Name) != (i == 0) || i == 1 && of.loan(t) != nil {
+			t.Errorf("the pod names %q, and its loan is %+v", home, of.loan(t))
+		}
+	}
+}
+
 // TestALoanIsCompared lets a write that was decided from an earlier loan fail.
 func TestALoanIsCompared(t *testing.T) {
 	start(t)

@@ -1,0 +1,69 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// ofGone are the interfaces in networks where addresses follow.
+var ofGone = attachment{reservation.FollowNetwork, "eth0"}
+
+// addGone adds what the record of a pod says where its node is gone, and took along what showed the addresses. The pod waits,
+// so that it follows.
+func (l *Lender) addGone(ctx context.Context, f *facts) error {
+	if f.pod == nil || !waits(f.pod) || f.recorded == "" || f.shown || len(f.loans) > 0 {
+		return nil
+	}
+	err := l.Live.Get(ctx, client.ObjectKey{Name: f.recordedOn}, &corev1.Node{})
+	if !apierrors.IsNotFound(err) {
+		return client.IgnoreNotFound(err)
+	}
+	var some limpetv1alpha1.IPReservationList
+	if err := l.Client.List(ctx, &some, client.Limit(100), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list IPReservations: %w", err)
+	}
+	if !slices.ContainsFunc(some.Items, func(r limpetv1alpha1.IPReservation) bool { return r.Status.Network == ofGone.network }) {
+		return nil // addresses do not follow here
+	}
+	if free, err := l.unlent(ctx, f.owner, f.recorded); err != nil || !free {
+		return err
+	}
+	r := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{Node: f.recordedOn, IPs: f.recorded, Network: ofGone.network, Interface: ofGone.ifName}}
+	f.held[ofGone] = []limpetv1alpha1.IPReservation{r}
+	return nil
+}
+
+// unlent reports whether no other owner has a loan with one of some addresses, and lets none get one: a record can be old, or a
+// user's.
+func (l *Lender) unlent(ctx context.Context, owner client.ObjectKey, ips string) (bool, error) {
+	var loans limpetv1alpha1.BorrowedAddressList
+	if err := l.Client.List(ctx, &loans, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list BorrowedAddresses: %w", err)
+	}
+	for i := range loans.Items {
+		b := &loans.Items[i]
+		if sharesAddress(b.Spec.IPs, ips) && (b.Namespace != owner.Namespace || b.Spec.Pod != owner.Name) {
+			return false, nil
+		}
+	}
+	for ip := range strings.SplitSeq(ips, ",") { // the cache may lack a loan that this process has just made
+		if by, taken := l.recordedFor.LoadOrStore(ip, owner); taken && by != owner {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func sharesAddress(a, b string) bool {
+	others := strings.Split(b, ",")
+	return slices.ContainsFunc(strings.Split(a, ","), func(ip string) bool { return slices.Contains(others, ip) })
+}
