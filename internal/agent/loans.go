@@ -150,7 +150,7 @@ func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 	if !known {
 		return 0, err
 	}
-	p := lendPass{lending: l, in: in, hasPod: plan.HasPod(l.Node, pods)}
+	p := lendPass{lending: l, in: in, hasPod: plan.HasPod(l.Node, pods), lingers: new(bool)}
 	due, err := p.due(bounded, cases, now)
 	if err != nil {
 		return leastLend, err
@@ -166,12 +166,15 @@ func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 	if len(due) > lendOwners {
 		return lendGap, l.standing()
 	}
-	return l.nextRetry(now), l.standing()
+	if again = l.nextRetry(now); *p.lingers && (again == 0 || again > leastLend) {
+		again = leastLend
+	}
+	return again, l.standing()
 }
 
 // readAll records the loans of ranges that this node did not have, before one of its pods can get an address of them.
 func (l *lending) readAll(ctx context.Context, ranges []netip.Prefix) error {
-	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Owns: ranges, Lacks: l.cluster.lacks}, hasPod: func(plan.LoanCase) bool { return false }}
+	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Owns: ranges, Lacks: l.cluster.lacks}, hasPod: func(plan.LoanCase) bool { return false }, lingers: new(bool)}
 	var err error
 	if p.in.Loans, err = l.allStored(ctx); err != nil {
 		return err

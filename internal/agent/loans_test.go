@@ -216,6 +216,28 @@ func TestAnAddressGoesToAnotherNodeAndBack(t *testing.T) {
 	home.metricIs(t, "limpet_agent_loan_steps_total remove", 1)
 }
 
+// TestHomeLendsAfterTheEndOfTheNamespace, which the IPAM DEL precedes: the old life may have the address until then.
+func TestHomeLendsAfterTheEndOfTheNamespace(t *testing.T) {
+	ns, home := env.Namespace(t), newOwn(t, "loan-netns", "10.39.1.0/24", "192.0.2.1")
+	path := filepath.Join(home.NetNSDir, "alive")
+	netns, found := home.NetNS(path)
+	if !found {
+		t.Fatal("no namespace")
+	}
+	home.keep(t, ns, "web-0", "10.39.1.7", func(r *reservation.Reservation) { r.NetNS = netns })
+	o := newLoan(t, ns, "web-0", "10.39.1.7", loan.Loan{Home: home.Node, Phase: loan.Asked, Epoch: 10})
+	home.start(t)
+	for _, pod := range []string{"web-1", "web-2"} { // after the second one, the agent has looked at web-0
+		newLoan(t, ns, pod, "10.39.1.8"+pod[4:], loan.Loan{Home: home.Node, Phase: loan.Asked, Epoch: 10})
+		home.recordIs(t, ns, pod, "lent 10")
+	}
+	home.recordIs(t, ns, "web-0", "own")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	loanIs(t, o, &loan.Loan{Home: home.Node, Phase: loan.Lent, Epoch: 10})
+}
+
 // TestALostLoanIsPutBack removes a loan that home has made. Only the guest knows where the address is.
 func TestALostLoanIsPutBack(t *testing.T) {
 	ns, home := env.Namespace(t), newOwn(t, "loan-lost", "10.32.1.0/24", "192.0.2.1")

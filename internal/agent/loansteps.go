@@ -32,6 +32,8 @@ type lendPass struct {
 	*lending
 	in     plan.LoansInput
 	hasPod func(plan.LoanCase) bool
+	// lingers becomes true when a step waits for the end of a network namespace, of which nothing tells.
+	lingers *bool
 }
 
 // answerError is the answer of the API server to a request.
@@ -86,6 +88,9 @@ func (p lendPass) plan(tx *persistence.Tx, c plan.LoanCase, live bool) (plan.Loa
 	c.Addresses = facts.Addresses
 	in := p.in.Input(c, p.hasPod(c) || p.waits(c.Owner), live)
 	in.Record, in.Own, in.Attached, in.Taken = facts.Record, facts.Own, facts.Attached, facts.Taken
+	if _, exists := p.lookAtNetNS(facts.Ended); exists && !in.Attached && facts.Own { // it may have the address, though IPAM has ended
+		in.Attached, *p.lingers = true, true
+	}
 	s := loan.PlanNode(in)
 	if plan.Untaken(in, s) && p.mayCome(c) {
 		s = loan.Step{}
