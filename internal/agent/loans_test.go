@@ -238,6 +238,24 @@ func TestHomeLendsAfterTheEndOfTheNamespace(t *testing.T) {
 	loanIs(t, o, &loan.Loan{Home: home.Node, Phase: loan.Lent, Epoch: 10})
 }
 
+// TestWithoutTheKindNothingIsLent starts a node after a boot where the API server does not serve loans: a pod gets its address,
+// unless it is lent.
+func TestWithoutTheKindNothingIsLent(t *testing.T) {
+	ns, n := env.Namespace(t), newOwn(t, "loan-kind", "10.40.1.0/24", "192.0.2.1")
+	n.keep(t, ns, "web-0", "10.40.1.7", func(r *reservation.Reservation) { r.BootID = "before" })
+	n.keep(t, ns, "web-1", "10.40.1.8", func(r *reservation.Reservation) { r.BootID, r.Lent = "before", 7 })
+	n.REST.Wrap(func(to http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.URL.Path = strings.Replace(r.URL.Path, "/borrowedaddresses", "/unknownkinds", 1)
+			return to.RoundTrip(r)
+		})
+	})
+	n.start(t)
+	n.recordIs(t, ns, "web-0", "own")
+	n.recordIs(t, ns, "web-1", "lent 7, unconfirmed")
+}
+
 // TestALostLoanIsPutBack removes a loan that home has made. Only the guest knows where the address is.
 func TestALostLoanIsPutBack(t *testing.T) {
 	ns, home := env.Namespace(t), newOwn(t, "loan-lost", "10.32.1.0/24", "192.0.2.1")

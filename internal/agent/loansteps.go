@@ -112,7 +112,7 @@ func (p lendPass) settle(ctx context.Context, c plan.LoanCase) error {
 	spec := plan.ShowLoan(plan.LoanCase{Owner: c.Owner}, loan.Loan{}, metav1.Time{})
 	o := &v1alpha1.BorrowedAddress{ObjectMeta: metav1.ObjectMeta{Namespace: spec.Namespace, Name: spec.Name}}
 	switch err := p.show.Client.Get(ctx, o); {
-	case apierrors.IsNotFound(err) && !notServed(err): // without the kind, nothing is known of the loan
+	case apierrors.IsNotFound(err): // also without the kind, which goes after its last loan: each has a finalizer
 		c.Object = nil
 		return p.carryOut(ctx, c)
 	case err != nil:

@@ -1,6 +1,7 @@
 package loan_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -125,23 +126,30 @@ the controller works` + toN2,
 // replay runs the events of a history, and returns the violation at its end. What cannot happen is left out.
 func replay(t *testing.T, m mistake, history string) string {
 	t.Helper()
-	s, known := start(), all()
+	s := start()
+	if err := s.goThrough(m, history); err != nil {
+		t.Fatal(err)
+	}
+	return s.violation()
+}
+
+func (w *scene) goThrough(m mistake, history string) error {
+	known := all()
 	for name := range strings.SplitSeq(strings.TrimSpace(history), "\n") {
 		at := slices.IndexFunc(known, func(e event) bool { return e.name == name })
 		if at < 0 {
-			t.Fatalf("no event %q", name)
+			return fmt.Errorf("no event %q", name)
 		}
-		known[at].run(&s, m)
+		known[at].run(w, m)
 	}
-	return s.violation()
+	return nil
 }
 
 // TestDrain is the ordinary history: the address goes along, and comes home.
 func TestDrain(t *testing.T) {
 	s := start()
-	for name := range strings.SplitSeq(strings.TrimSpace(borrows), "\n") {
-		at := slices.IndexFunc(all(), func(e event) bool { return e.name == name })
-		all()[at].run(&s, sound)
+	if err := s.goThrough(sound, borrows); err != nil {
+		t.Fatal(err)
 	}
 	if n := s.nodes[1]; n.attached != s.pod.life || s.object.Borrower != "n1" || s.nodes[0].record.Lent == 0 {
 		t.Fatalf("%s", s)

@@ -61,6 +61,8 @@ func PlanPlace(in PlaceInput) Placing {
 			l.Phase = Ending
 		}
 		return step(l, "the owner does not return")
+	case in.Over && l.Borrower == "" && in.Owner == "" && l.Phase != Ended: // a node that gets the range now must not keep it
+		return step(l.in(Ended), "home is gone")
 	case in.Over && l.Borrower == "" && in.Owner == "":
 		return Placing{Step: Step{Verb: Remove, Reason: "home is gone"}}
 	case in.Over:

@@ -247,10 +247,14 @@ func TestWalks(t *testing.T) {
 	}
 }
 
-// walk returns the way to a violation; nil for none. With an odd seed the two addresses part.
+// walk returns the way to a violation; nil for none. With an odd seed the two addresses part. Three of four walks begin where
+// n1 has the pod as a guest.
 func walk(m mistake, seed uint64, steps int) []string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	w := start()
+	if seed/2%4 != 0 {
+		_ = w.goThrough(m, borrows)
+	}
 	everything := all()
 	often := 1
 	if m != sound { // more harm finds them sooner
