@@ -163,3 +163,29 @@ func sameAddresses(t *testing.T, before, after map[string]corev1.Pod) {
 		}
 	}
 }
+
+// TestADeletedNamespaceLetsItsLoansGo deletes the namespace of a guest. It goes once home has the address back.
+func TestADeletedNamespaceLetsItsLoansGo(t *testing.T) {
+	const ns = "leaver"
+	kubectl(t, "create", "namespace", ns)
+	t.Cleanup(func() { kubectl(t, "delete", "namespace", ns, "--ignore-not-found", "--wait=false") })
+	if _, err := theBed.KubectlIn(t.Context(), following("leaver", 1), "apply", "-n", ns, "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "-n", ns, "rollout", "status", "statefulset", "leaver")
+	node, err := theBed.Kubectl(t.Context(), "-n", ns, "get", "pod", "leaver-0", "-o", "jsonpath={.spec.nodeName}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, time.Minute, "the address to be shown", func(ctx context.Context) (bool, string) {
+		shown, err := theBed.Kubectl(ctx, "-n", ns, "get", "ipreservations", "-o", "name")
+		return shown != "" && err == nil, fmt.Sprint(shown, err)
+	})
+	t.Cleanup(func() { uncordon(t, node) })
+	kubectl(t, "cordon", node)
+	kubectl(t, "-n", ns, "delete", "pod", "leaver-0")
+	kubectl(t, "-n", ns, "wait", "--for=jsonpath={.status.borrower}", "borrowedaddress/leaver-0.eth0.limpet", "--timeout=60s")
+	begin := time.Now()
+	kubectl(t, "delete", "namespace", ns, "--timeout=120s")
+	t.Logf("the namespace is gone after %s", time.Since(begin).Round(100*time.Millisecond))
+}

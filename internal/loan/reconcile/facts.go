@@ -241,6 +241,11 @@ func waits(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == loan.Gate })
 }
 
+// lacks reports whether a pod waits for its addresses: behind the gate, or on its node.
+func lacks(pod *corev1.Pod) bool {
+	return waits(pod) || pod.Spec.NodeName != "" && len(pod.Status.PodIPs) == 0
+}
+
 // shows reports whether the status of a pod has all of some addresses.
 func shows(pod *corev1.Pod, ips string) bool {
 	return !slices.ContainsFunc(strings.Split(ips, ","), func(ip string) bool { return !slices.Contains(pod.Status.PodIPs, corev1.PodIP{IP: ip}) })

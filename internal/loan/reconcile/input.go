@@ -42,6 +42,9 @@ func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, er
 		if in.Loan.Phase != loan.Asked && in.Loan.Borrower != "" && in.Loan.Borrower != loan.Unknown {
 			out.waitsFor = in.Loan.Borrower
 		}
+		if in.Bound != "" && in.Loan.Borrower == in.Bound { // its agent says what is missing
+			out.waitsFor = ""
+		}
 	}
 	return out, nil
 }

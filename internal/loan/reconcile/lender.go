@@ -91,9 +91,9 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	switch {
 	case f.pod == nil && len(f.held)+len(f.loans) > 0:
 		return ctrl.Result{RequeueAfter: missingRetry}, l.release(ctx, f)
-	case f.pod == nil || !waits(f.pod):
+	case f.pod == nil || !waits(f.pod) && (waitsFor == "" || !lacks(f.pod)):
 		return ctrl.Result{}, nil
-	case open:
+	case waits(f.pod) && open:
 		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, home))
 	}
 	if !acted {
@@ -169,7 +169,7 @@ func (l *Lender) tell(pod *corev1.Pod, b *limpetv1alpha1.BorrowedAddress, s loan
 
 // stay returns since when an owner has no pod, or one that waits.
 func (l *Lender) stay(f *facts) wait {
-	if f.pod != nil && !waits(f.pod) {
+	if f.pod != nil && !lacks(f.pod) {
 		l.waiting.Delete(f.owner)
 		return wait{}
 	}

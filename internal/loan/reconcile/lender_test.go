@@ -235,6 +235,18 @@ func TestADeadHomeLends(t *testing.T) {
 	opened(t, pod)
 }
 
+// TestAPodThatWaitsOnItsNodeTellsWhy came past the gate, as while no webhook answered.
+func TestAPodThatWaitsOnItsNodeTellsWhy(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	s.shown(t, s.home)
+	pod := testenv.APod("web-0").In(s.set.Namespace).OwnedBy(s.set).With(reservation.ModeAnnotation, "follow").On(s.away.Name)
+	pod.Status.PodIPs = nil
+	env.Create(t, pod.Pod)
+	s.becomes(t, loan.Asked, "")
+	env.Told(t, pod.Pod, controller.ReasonWaiting, s.home.Name)
+}
+
 // TestADeadBorrowerLosesTheAddress to the next one.
 func TestADeadBorrowerLosesTheAddress(t *testing.T) {
 	start(t)
