@@ -285,6 +285,9 @@ func TestLoansThatContradictThemselvesAreRefused(t *testing.T) {
 	}
 	allowed(t, env.Client, create(changed(next, to(func(s status) { s.Epoch = 1 << 62 }))))
 	allowed(t, env.Client, update(held, to(func(s status) { s.Borrower, s.Epoch = "", 6 })))
+	lost := lending(ns, "web-2", loan.Loan{Home: "a", Borrower: loan.Unknown, Phase: loan.Lent, Epoch: 5})
+	env.Create(t, lost)
+	allowed(t, env.Client, patch(lost, `{"status":{"borrower":null,"epoch":6}}`)) // by a person who knows that no pod has it
 	env.RemoveAtEnd(t, next)
 }
 

@@ -9,7 +9,7 @@ type LoanPhase string
 
 // BorrowedAddressSpec says which addresses are lent, and to which owner.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the owner and the addresses of a loan do not change: delete the loan with kubectl limpet"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the owner and the addresses of a loan do not change: delete the loan, which gives the addresses up"
 type BorrowedAddressSpec struct {
 	// pod is the name of the pod, or of its owner, which is in the namespace of this object. Written by the controller, like
 	// all fields of the spec.
