@@ -37,8 +37,9 @@ const (
 	shownLate, shownRetry = 10 * time.Second, time.Second
 )
 
-// missingRetry is how often an owner without a pod is looked at again: it may not return.
-const missingRetry = 10 * time.Second
+// missingRetry is how soon an owner without a pod is looked at again: it may not return. missingLate is how late, after a long
+// time without one.
+const missingRetry, missingLate = 10 * time.Second, 10 * time.Minute
 
 // waitNotice is how long a pod waits for an answer of a node before an event tells so.
 const waitNotice = 10 * time.Second
@@ -90,7 +91,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	switch {
 	case f.pod == nil && len(f.held)+len(f.loans) > 0:
-		return ctrl.Result{RequeueAfter: missingRetry}, l.release(ctx, f)
+		return ctrl.Result{RequeueAfter: min(max(missingRetry, waited/4), missingLate)}, l.release(ctx, f)
 	case f.pod == nil || !waits(f.pod) && (waitsFor == "" || !lacks(f.pod)):
 		return ctrl.Result{}, nil
 	case waits(f.pod) && open:

@@ -67,7 +67,7 @@ func (l *Lender) SetupWithManager(mgr ctrl.Manager) error {
 		For(&limpetv1alpha1.BorrowedAddress{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(client.Object) bool { return false }))).
 		Watches(&limpetv1alpha1.BorrowedAddress{}, handler.EnqueueRequestsFromMapFunc(ownerOfLoan)).
 		Watches(&limpetv1alpha1.IPReservation{}, handler.EnqueueRequestsFromMapFunc(ownerOfReservation)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(l.ownersOfAll), builder.WithPredicates(nodeChanged)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(l.ownersOn), builder.WithPredicates(nodeChanged)).
 		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), behindGates, handler.EnqueueRequestsFromMapFunc(ownerOfPod), podChanged)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8, NewQueue: cluster.InTurn(4, cluster.NamespaceOf),
@@ -99,14 +99,24 @@ func request(namespace, name string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}}}
 }
 
-// ownersOfAll are the owners of all loans: a node that changed may take a pod home, or is dead.
-func (l *Lender) ownersOfAll(ctx context.Context, _ client.Object) (all []reconcile.Request) {
+// ownersOn are the owners whom a node concerns that changed: it may take a pod home, or is dead.
+func (l *Lender) ownersOn(ctx context.Context, o client.Object) (all []reconcile.Request) {
+	node, _ := o.(*corev1.Node)
 	var loans limpetv1alpha1.BorrowedAddressList
 	if err := l.Client.List(ctx, &loans, client.UnsafeDisableDeepCopy); err != nil { // only a cache that is being stopped returns an error
 		return nil
 	}
 	for i := range loans.Items {
-		all = append(all, ownerOfLoan(ctx, &loans.Items[i])...)
+		b := &loans.Items[i]
+		if some, _ := fit.Owns(node, b.Spec.IPs); some || b.Status.Home == node.Name || b.Status.Borrower == node.Name {
+			all = append(all, ownerOfLoan(ctx, b)...)
+		}
+	}
+	pods, _ := cluster.PodsOn(ctx, l.Client, node.Name) // only a cache that is being stopped returns an error
+	for i := range pods {
+		if concerns(&pods[i]) {
+			all = append(all, ownerOfPod(ctx, &pods[i])...)
+		}
 	}
 	return all
 }
