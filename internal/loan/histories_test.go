@@ -33,6 +33,26 @@ n2: the agent works
 n2: the kubelet looks
 n2: a sandbox starts`
 
+// wasDead takes the guest from n1, which then comes back, and again lets the next pod start there while n2 has it.
+const wasDead = borrows + `
+n1: the agent works
+n1: the node loses power
+n1: the node is said to be dead
+the controller works
+the pod is deleted by force
+the pod is created again
+the controller works` + toN2 + `
+n1: the node starts
+n1: the node is said to be back`
+
+const again = `
+the pod is deleted by force
+the pod is created again
+the controller works
+n1: the pod is bound
+n1: the kubelet looks
+n1: a sandbox starts`
+
 // TestHistories has histories that random walks hardly ever make. Each gives an address two holders with one mistake, and not
 // without it.
 func TestHistories(t *testing.T) {
@@ -94,6 +114,18 @@ the pod is deleted by force
 the pod is created again
 n2: the node is drained or uncordoned
 the controller works` + toN2,
+		lateLend: `
+n0: the node is drained or uncordoned
+the pod is deleted by force
+the pod is created again
+the controller works
+n0: the agent works
+n0: the agent works
+the controller works` + toN2,
+		trustedStarts: wasDead + again,
+		staleReads: wasDead + `
+n1: the agent plans by its cache
+n1: the agent does its step` + again,
 		blindWrites: `
 the pod is deleted
 n0: the kubelet looks

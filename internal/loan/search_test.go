@@ -278,18 +278,16 @@ func walk(m mistake, seed uint64, steps int) []string {
 	return nil
 }
 
-// TestMistakesAreFound makes each mistake, and expects a walk to find it. TestHistories has the others.
+// TestMistakesAreFound makes each mistake, and expects a walk to find it: the one with the seed that did, or another.
+// TestHistories has the others.
 func TestMistakesAreFound(t *testing.T) {
-	for _, m := range []mistake{
-		noCompare, staleReads, silenceIsDeath, trustedStarts, earlyLend, earlyClaim, earlyReturn, lateLend, freeLent, orphanGuest, hastyLend, halfOwners, noFinalizer,
+	for m, seed := range map[mistake]uint64{
+		noCompare: 13036, silenceIsDeath: 3194, earlyLend: 32746, earlyClaim: 11734, earlyReturn: 3972, freeLent: 184, orphanGuest: 123026, hastyLend: 80972,
+		halfOwners: 1, noFinalizer: 2,
 	} {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(2)
-			if m == halfOwners {
-				seed = 1
-			}
-			for ; seed < 200_000; seed += 2 {
+			for end := seed + 200_000; seed < end; seed += 2 {
 				if trace := walk(m, seed, *steps); trace != nil {
 					t.Logf("seed %d, %s", seed, trace[len(trace)-2])
 					return
