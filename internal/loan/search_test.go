@@ -175,7 +175,7 @@ func (w *scene) settle(m mistake) string {
 // leftovers says what a settled scene lacks.
 func (w *scene) leftovers() string {
 	switch {
-	case w.lost || w.lives > 6 || w.nodes[w.owner(1)].gone && !(w.over || w.ends):
+	case w.lost || w.lives > 6 || w.nodes[w.owner(1)].gone && !w.over && !w.ends:
 		return ""
 	case w.exists && w.object.Borrower == loan.Unknown: // a person must say where the address is
 		return ""

@@ -175,7 +175,7 @@ func TestAStolenTokenOfAnAgentTakesNoLoan(t *testing.T) {
 		env.Read(t, client.ObjectKeyFromObject(b), b)
 		env.Change(t, b, func() { b.Finalizers = nil })
 	}
-	allowed(t, thief, create(lost))            // as any agent may, for its own node
+	allowed(t, thief, create(lost)) // as any agent may, for its own node
 	owned := lending(ns, "apps/Deployment/web/db", loan.Loan{Home: own.Name, Borrower: loan.Unknown, Phase: loan.Lent, Epoch: 5})
 	allowed(t, thief, create(owned)) // its name is hashed
 	env.RemoveAtEnd(t, lost)
