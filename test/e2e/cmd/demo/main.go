@@ -139,6 +139,10 @@ func story(ctx context.Context, b *bed.Bed, o options, progress func(string, ...
 		return all, err
 	}
 	fmt.Println()
+	if err := neighbours(ctx, b, progress); err != nil {
+		return all, err
+	}
+	fmt.Println()
 	return all, spread(ctx, b, progress)
 }
 
