@@ -62,7 +62,7 @@ func late(b *limpetv1alpha1.BorrowedAddress, now time.Time) (node, remedy string
 	}
 	switch {
 	case s.Borrower == loan.Unknown:
-		return s.Home, "find the pod that has " + b.Spec.IPs + ", on any node, and delete it"
+		return s.Home, fmt.Sprintf(`if no pod has it, on any node: kubectl patch borrowedaddress %s -n %s --type=merge -p '{"status":{"borrower":null,"epoch":%d}}'`, b.Name, b.Namespace, s.Epoch+1)
 	case s.Borrower != "" && (s.GiveBack || loan.Phase(s.Phase) == loan.Ending):
 		node = s.Borrower
 	case loan.Phase(s.Phase) == loan.Asked || loan.Phase(s.Phase) == loan.Ending:
