@@ -1,11 +1,14 @@
 package agent_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,34 +16,51 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/internal/testenv"
-	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 const violationsOf = "limpet_agent_audit_violations "
 
-// harm changes the state behind the back of pkg/persistence, as a fault of the program would: it takes all journals away,
-// and the next verb begins one on the file, as after a crash while the first state was made.
-func (n *node) harm(t *testing.T, bucket string, change func(b *bolt.Bucket) error) {
+// Places in the header of a journal on a fold of less than 1 MiB.
+const (
+	foldAt     = len("limpet journal 1\n")
+	foldSizeAt = foldAt + 1 + 8
+	sumsAt     = foldSizeAt + 8 + 8 + 4
+)
+
+// fold returns the path of the fold on which the journal stands, and the journal.
+func (n *node) fold(t *testing.T) (path string, journal []byte) {
 	t.Helper()
-	path := func(name string) string { return filepath.Join(n.StateDir, name) }
-	if _, _, err := n.store.Compact(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	// The first fold after the creation is the second file.
-	err := errors.Join(os.Rename(path("limpet.db.2"), path("limpet.db")), os.Remove(path("limpet.journal")), os.Remove(path("limpet.journal.last")))
+	journal, err := os.ReadFile(filepath.Join(n.StateDir, "limpet.journal"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := bolt.Open(path("limpet.db"), 0o600, nil)
+	return filepath.Join(n.StateDir, []string{"limpet.db", "limpet.db.2"}[journal[foldAt]]), journal
+}
+
+// harm changes the state behind the back of pkg/persistence, with checksums as a fault of the program would write them.
+func (n *node) harm(t *testing.T, bucket string, change func(b *bolt.Bucket) error) {
+	t.Helper()
+	if _, _, err := n.store.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	path, journal := n.fold(t)
+	db, err := bolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = db.Update(func(tx *bolt.Tx) error { return change(tx.Bucket([]byte(bucket))) })
-	if err := errors.Join(err, db.Close()); err != nil {
+	size := 0
+	err = errors.Join(err, db.View(func(tx *bolt.Tx) error { size = int(tx.Size()); return nil }), db.Close())
+	fold, readErr := os.ReadFile(path)
+	if err := errors.Join(err, readErr); err != nil {
 		t.Fatal(err)
 	}
-	n.update(t, func(*persistence.Tx) error { return nil })
+	const end = sumsAt + 4
+	binary.LittleEndian.PutUint64(journal[foldSizeAt:], uint64(size))
+	binary.LittleEndian.PutUint32(journal[sumsAt:], crc32.ChecksumIEEE(fold[:size]))
+	binary.LittleEndian.PutUint32(journal[end:], crc32.ChecksumIEEE(journal[:end]))
+	n.write(t, filepath.Join(n.StateDir, "limpet.journal"), string(journal))
 }
 
 func withAddress(address string) func(*reservation.Attachment) {
@@ -56,7 +76,7 @@ func TestAuditReportsAWrongIndex(t *testing.T) {
 		k, _ := b.Cursor().First()
 		bits := make([]byte, 32)
 		bits[0] = 1 << 5 // 10.1.0.5 in place of 10.1.0.2
-		return b.Put(k, bits)
+		return b.Put(k, binary.BigEndian.AppendUint32(bits, crc32.ChecksumIEEE(slices.Concat(k, bits))))
 	})
 	n.start(t)
 	n.metricIs(t, violationsOf+"index", 2)
@@ -72,7 +92,7 @@ func TestAuditReportsDamage(t *testing.T) {
 	n.start(t)
 	n.metricIs(t, violationsOf+"record", 1)
 
-	path := filepath.Join(n.StateDir, "limpet.db")
+	path, _ := n.fold(t)
 	if err := os.Truncate(path, 8192); err != nil {
 		t.Fatal(err)
 	}

@@ -44,9 +44,6 @@ func (a *Agent) round(ctx context.Context) {
 	if a.VerbLog != "" {
 		a.step("verbs", a.countVerbs)
 	}
-	if !a.pluginInstalled.Load() && writtenByFormer(a.StateDir) { // which still runs, and refuses what the agent would write
-		return
-	}
 	changed, err := a.stateChanged()
 	if err != nil || changed || full {
 		a.lastFull = now

@@ -22,13 +22,6 @@ func TestEarlierStateFileIsNotBelieved(t *testing.T) {
 		"a fold, after two":                {before: (*testNode).compact, since: (*testNode).foldTwice, back: []string{"limpet.db", "limpet.db.2"}},
 		"all but the marker":               {before: nothing, since: nothing, back: []string{"limpet.db", "limpet.db.2", "limpet.journal"}},
 		"all but the marker, after a fold": {before: nothing, since: (*testNode).compact, back: []string{"limpet.db", "limpet.db.2", "limpet.journal"}},
-		"a file of version 1":              {before: (*testNode).downgrade, since: nothing, back: []string{"limpet.db"}},
-		"only a file of version 1": {before: (*testNode).downgrade, since: func(w *testNode) {
-			for _, p := range []part{otherFold, theJournal, lastJournal} {
-				_ = os.Remove(w.path(p)) // there may be no last journal
-			}
-			_ = os.Remove(filepath.Join(w.dir, "limpet.db.2"))
-		}, back: []string{"limpet.db"}},
 	} {
 		for how, cached := range map[string]bool{"libcni's cache names the pod": true, "only the namespace shows the pod": false} {
 			t.Run(name+", "+how, func(t *testing.T) {

@@ -263,10 +263,6 @@ func TestPodsEndBesideANewerState(t *testing.T) {
 				sealHeader(data)
 			})
 		},
-		"a file without a journal": func(w *testNode) {
-			w.downgrade()
-			w.laterSchema(filepath.Join(w.dir, "limpet.db"))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTestNode(t)
@@ -309,14 +305,6 @@ const (
 func sealHeader(data []byte) {
 	end := headerSize - 4
 	binary.LittleEndian.PutUint32(data[end:], crc32.ChecksumIEEE(data[:end]))
-}
-
-// downgrade makes the state one of version 1.
-func (w *testNode) downgrade() {
-	w.t.Helper()
-	if err := persistence.New(persistence.Options{Dir: w.dir}).Downgrade(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // laterSchema makes a fold one of a version that does not exist yet.

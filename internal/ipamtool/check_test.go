@@ -2,8 +2,11 @@ package ipamtool_test
 
 import (
 	"bytes"
+	be "encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -51,6 +54,8 @@ func TestCheckOfASoundNodeHasAList(t *testing.T) {
 // newerSum is the checksum of schema 9.
 const newerSum = "\x28\x7e\xc9\x1d"
 
+const dmzBitmap = "dmz\x00\xc0\xa8\x00\x00" // its key
+
 // TestCheckFindsFaults damages a state in each way that check knows, and repairs the state.
 func TestCheckFindsFaults(t *testing.T) {
 	edit := func(bucket, key, value string) func(node) {
@@ -66,21 +71,21 @@ func TestCheckFindsFaults(t *testing.T) {
 	}{
 		"a record that cannot be decoded": {
 			harm: edit("reservations", "limpet\x00default\x00db-0\x00eth0", "{"),
-			want: "violation record reservations limpet default db-0 eth0 decode reservation: unexpected end of JSON input: state file is damaged",
+			want: "violation record reservations limpet default db-0 eth0 decode reservation: record without a checksum: state file is damaged",
 		},
 		"an address that two hold": {
 			harm: func(n node) {
 				n.edit(func(tx *bolt.Tx) error {
 					b := tx.Bucket([]byte("attachments"))
 					record := b.Get([]byte("limpet\x00" + container("aa22") + "\x00eth0"))
-					unsealed := bytes.ReplaceAll(record[:bytes.LastIndex(record, []byte(`,"sum"`))], []byte(container("aa22")), []byte("dd99"))
-					return b.Put([]byte("limpet\x00dd99\x00eth0"), append(unsealed, '}'))
+					body := bytes.ReplaceAll(record[:bytes.LastIndex(record, []byte(`,"sum"`))], []byte(container("aa22")), []byte("dd99"))
+					return b.Put([]byte("limpet\x00dd99\x00eth0"), fmt.Appendf(body, `,"sum":"%08x"}`, crc32.ChecksumIEEE(body)))
 				})
 			},
 			want: "violation holders limpet 10.244.0.3 is held by pod default/web-1 (container " + container("aa22") + ") and by pod default/web-1 (container dd99)",
 		},
 		"an index that forgot": {
-			harm: edit("held", "dmz\x00\xc0\xa8\x00\x00", strings.Repeat("\x00", 32)),
+			harm: edit("held", dmzBitmap, string(be.BigEndian.AppendUint32(make([]byte, 32), crc32.ChecksumIEEE(append([]byte(dmzBitmap), make([]byte, 32)...))))),
 			want: "violation index dmz 192.168.0.9 is held, but marked as free: it can be handed out twice",
 		},
 		"half a file": {
@@ -105,7 +110,7 @@ func TestCheckFindsFaults(t *testing.T) {
 		},
 		"a lost journal": {
 			harm: func(n node) { n.file(os.Remove(n.journal())) },
-			want: "violation file DIR/state DIR/state/limpet.journal is missing: generation N, and the marker says N: state file is an earlier one",
+			want: "violation file DIR/state DIR/state/limpet.journal is missing although other files say that the state was created: state file is lost",
 		},
 		"all is lost but the marker": {
 			harm: func(n node) {
@@ -113,7 +118,7 @@ func TestCheckFindsFaults(t *testing.T) {
 					n.file(os.Remove(filepath.Join(n.dir, name)))
 				}
 			},
-			want: "violation file DIR/state DIR/state/limpet.db is missing although DIR/state/limpet.marker says that it was created: state file is lost",
+			want: "violation file DIR/state DIR/state/limpet.journal is missing although other files say that the state was created: state file is lost",
 		},
 		"a flipped bit in the schema": {
 			harm: edit("meta", "schema", "\x00\x00\x01\x01"),

@@ -7,7 +7,7 @@ import (
 
 var downgradeCommand = command{
 	name:    "downgrade",
-	summary: "Write the state as the plugin of the former release reads it, before you install that release",
+	summary: "Let the plugin of the former release read the state, before you install that release",
 	example: "limpet-ipam downgrade",
 	run: func(t *Tool, ctx context.Context, o options) error {
 		err := o.store(nil).Downgrade(ctx)
@@ -15,10 +15,9 @@ var downgradeCommand = command{
 		case err != nil:
 			return explain(err, o.dataDir)
 		case o.output == "json":
-			return writeJSON(t.Stdout, downgraded{o.dataDir, 1})
+			return writeJSON(t.Stdout, downgraded{o.dataDir, 2})
 		}
-		_, err = fmt.Fprintf(t.Stdout, "%s: limpet.db is now all of the state, as the plugin of the former release reads it.\n"+
-			"Install that plugin at once: the next pod that starts or ends with this one makes the state the present form again.\n", o.dataDir)
+		_, err = fmt.Fprintf(t.Stdout, "%s: the former release reads the state, until an address follows its pod.\n", o.dataDir)
 		return err
 	},
 }

@@ -1,8 +1,10 @@
 package ipamtool_test
 
 import (
+	be "encoding/binary"
 	"errors"
-	"maps"
+	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,34 +14,45 @@ import (
 
 	"github.com/limpet-io/limpet/internal/ipamtool"
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestDowngrade writes a state for the plugin of the former release, which reads limpet.db alone, with version 1 of the
-// layout. Nothing is lost on the way there and back.
+// TestDowngrade writes both folds with the layout of the former release, which does not know addresses that follow. It refuses
+// while one follows. Nothing is lost.
 func TestDowngrade(t *testing.T) {
 	n := newNode(t)
 	n.fill()
-	before, _ := n.on("list")
-	n.golden("downgrade.txt", "downgrade", "downgrade -o json", "downgrade now")
-	if files := slices.Sorted(maps.Keys(n.content())); !slices.Equal(files, []string{"limpet.db", "limpet.marker"}) {
-		t.Errorf("files are left: %q", files)
-	}
-	db, err := bolt.Open(n.db(), 0o600, nil)
-	n.file(err)
-	n.file(errors.Join(db.View(func(tx *bolt.Tx) error {
-		meta := tx.Bucket([]byte("meta"))
-		if v := meta.Get([]byte("schema")); string(v) != "\x00\x00\x00\x01" || meta.Sequence() != 6 {
-			t.Errorf("schema %x, and %d pods so far", v, meta.Sequence())
+	layouts := func() (all []uint32) {
+		for _, name := range []string{"limpet.db", "limpet.db.2"} {
+			db, err := bolt.Open(filepath.Join(n.dir, name), 0o600, &bolt.Options{ReadOnly: true})
+			n.file(err)
+			n.file(errors.Join(db.View(func(tx *bolt.Tx) error {
+				all = append(all, be.BigEndian.Uint32(tx.Bucket([]byte("meta")).Get([]byte("schema"))))
+				return nil
+			}), db.Close()))
 		}
-		return nil
-	}), db.Close()))
-	n.must(func(*persistence.Tx) error { return nil }) // as a plugin of this release
+		return all
+	}
+	before, _ := n.on("list")
+	follows := reservation.Attachment{
+		ID:    reservation.AttachmentID{Network: "net", ContainerID: "c", IfName: "eth0"},
+		Owner: reservation.Owner{Network: "net", Namespace: "ns", Pod: "web-0", IfName: "eth0"}, Addresses: []netip.Addr{netip.MustParseAddr("10.7.7.7")}, Mode: reservation.Follow,
+	}
+	n.must(func(tx *persistence.Tx) error { return tx.PutAttachment(follows) })
+	if out, exit := n.on("downgrade"); exit != ipamtool.ExitFailed || !strings.Contains(out, "follows its pod") {
+		t.Errorf("beside an address that follows: exit %d: %s", exit, out)
+	}
+	n.must(func(tx *persistence.Tx) error { return tx.DeleteAttachment(follows.ID) })
+	if got := layouts(); !slices.Equal(got, []uint32{3, 3}) {
+		t.Errorf("layouts %d", got)
+	}
+	n.golden("downgrade.txt", "downgrade", "downgrade -o json", "downgrade now")
+	if got := layouts(); !slices.Equal(got, []uint32{2, 2}) {
+		t.Errorf("layouts %d", got)
+	}
 	after, _ := n.on("list")
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("the list changed:\n%s", diff)
-	}
-	if _, found := n.content()["limpet.journal"]; !found {
-		t.Error("the state was not taken over")
 	}
 }
 

@@ -99,8 +99,8 @@ func TestListInParts(t *testing.T) {
 // showing are commands that change nothing.
 var showing = []string{"list", "list -o json", "show 10.244.0.5", "check", "release default/web-2 --dry-run"}
 
-// TestStatesAreShown shows a state that waits in the journal, one that is folded, and one of version 1, each also in a
-// directory that cannot be written. Nothing is changed: the plugin that wrote the state can go on.
+// TestStatesAreShown shows a state that waits in the journal, and one that is folded, each also in a directory that cannot be
+// written. Nothing is changed.
 func TestStatesAreShown(t *testing.T) {
 	want := map[string]string{}
 	for _, tc := range []struct {
@@ -109,7 +109,6 @@ func TestStatesAreShown(t *testing.T) {
 	}{
 		{"in the journal", func(node) error { return nil }},
 		{"folded", func(n node) error { _, _, err := n.store.Compact(t.Context()); return err }},
-		{"of version 1", func(n node) error { return n.store.Downgrade(t.Context()) }},
 	} {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, read-only %t", tc.name, readOnly), func(t *testing.T) {
@@ -231,7 +230,7 @@ func TestReadingCreatesNothing(t *testing.T) {
 		t.Errorf("%v was created in a directory without a state, %v", files, err)
 	}
 	n.must(func(*persistence.Tx) error { return nil })
-	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal"} {
+	for _, name := range []string{"limpet.db", "limpet.db.2", "limpet.journal", "limpet.journal.last"} {
 		n.file(os.Remove(filepath.Join(n.dir, name)))
 	}
 	lost := n.content()

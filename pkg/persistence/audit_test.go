@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
@@ -66,8 +68,8 @@ func faultyStates() map[string]faultyState {
 			edit: func(tx *bolt.Tx) error {
 				b := tx.Bucket([]byte("reservations"))
 				old := b.Get([]byte(owner3))
-				unsealed := append(bytes.Clone(old[:len(old)-len(`,"sum":"00000000"}`)]), '}')
-				return b.Put([]byte(owner3), bytes.ReplaceAll(unsealed, []byte("10.0.0.3"), []byte("10.0.0.1")))
+				body := bytes.ReplaceAll(old[:len(old)-len(`,"sum":"00000000"}`)], []byte("10.0.0.3"), []byte("10.0.0.1"))
+				return b.Put([]byte(owner3), fmt.Appendf(body, `,"sum":"%08x"}`, crc32.ChecksumIEEE(body)))
 			},
 			want: []persistence.Fault{{Kind: persistence.FaultHolders, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.3"}},
 		},
@@ -79,9 +81,9 @@ func faultyStates() map[string]faultyState {
 		},
 		"an address that no record holds, and one that is not marked as held": {
 			edit: in("held", func(b *bolt.Bucket) error {
-				bits := append([]byte{}, b.Get([]byte(chunk))[:32]...) // as the first version wrote it
+				bits := append([]byte{}, b.Get([]byte(chunk))[:32]...)
 				bits[0] = 1<<7 | 1<<2 | 1<<3
-				return b.Put([]byte(chunk), bits)
+				return b.Put([]byte(chunk), binary.BigEndian.AppendUint32(bits, crc32.ChecksumIEEE(append([]byte(chunk), bits...))))
 			}),
 			want: []persistence.Fault{{Kind: persistence.FaultIndex, Subject: "net 10.0.0.1"}, {Kind: persistence.FaultIndex, Subject: "net 10.0.0.7"}},
 		},

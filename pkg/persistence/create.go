@@ -39,74 +39,33 @@ func (s *Store) Initialized() (bool, error) {
 
 // lost returns ErrLost with the names of the files.
 func (s *Store) lost() error {
-	return fmt.Errorf("%s is missing although %s says that it was created: %w", s.path(databaseName), s.path(markerName), ErrLost)
+	return fmt.Errorf("%s is missing although other files say that the state was created: %w", s.path(journalName), ErrLost)
 }
 
-// ensure creates the state on a new node, and takes over the state of a version without a journal. The fold gets its name
-// first, then the journal, and the marker comes last, so that a crash in between does not look like a lost state.
+// ensure creates the state on a new node. A fold gets its name first, then the journals, and the marker comes last, so that a
+// crash in between does not look like a lost state.
 func (s *Store) ensure() error {
 	begun, err := s.exists(journalName)
 	marked, err2 := s.exists(markerName)
-	if err := errors.Join(err, err2); err != nil || begun && marked {
+	used, err3 := s.exists(lastJournalName)
+	switch err := errors.Join(err, err2, err3); {
+	case err != nil || begun && marked:
 		return err
-	}
-	if !begun {
-		found, err := s.exists(databaseName)
-		switch {
-		case err != nil:
-			return err
-		case found:
-			err = s.adopt()
-		case marked:
-			return s.lost()
-		case !s.begins:
-			return ErrNoState
-		default:
-			err = s.create()
-		}
-		if err != nil {
+	case begun:
+	case marked || used:
+		return s.lost()
+	case !s.begins:
+		return ErrNoState
+	default:
+		if err := s.create(); err != nil {
 			return err
 		}
-	}
-	if marked {
-		return nil
 	}
 	return s.writeMarker()
 }
 
-// adopt begins a journal on a fold that has none: on a file of version 1, which it brings up to date, and on one that a
-// crash left behind between its first name and the journal.
-func (s *Store) adopt() error {
-	m, err := s.readMark()
-	if err != nil {
-		return err
-	}
-	h, used := header{}, int64(0)
-	path := s.path(databaseName)
-	err = guarded(path, &bolt.Options{Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
-		err := db.Update(func(tx *bolt.Tx) (err error) {
-			h.generation, err = s.upgrade(tx, m)
-			return err
-		})
-		if err == nil {
-			used, err = usedBytes(db)
-		}
-		return err
-	})
-	if err == nil {
-		err = h.sum(path, used)
-	}
-	if err == nil {
-		err = s.begin(h)
-	}
-	if err != nil {
-		return fmt.Errorf("begin journal: %w", err)
-	}
-	return nil
-}
-
-// begin puts a journal on a fold in the place of the present one, which is damaged or missing, and then makes the other fold a
-// copy of it. Until the journal has its name nothing that a recovery has read is replaced.
+// begin puts a journal on a fold in the place of the present one, which is damaged or missing, and folds: so that the other fold
+// and the last journal know the same. Until the journal has its name nothing that a recovery has read is replaced.
 func (s *Store) begin(h header) error {
 	temp := s.path(journalName + newSuffix)
 	if err := removeLeftover(temp); err != nil {
@@ -118,28 +77,11 @@ func (s *Store) begin(h header) error {
 	if err := errors.Join(os.Rename(temp, s.path(journalName)), syncDir(s.dir)); err != nil {
 		return err
 	}
-	if err := s.copyOther(h); err != nil {
-		_ = removeLeftover(s.path(foldNames[1-h.fold] + newSuffix)) // the next fold makes the copy, and removes this too
-	}
+	_ = s.use(os.O_RDWR, func(ss *session) error { // after an error the next fold does the same
+		_, err := ss.fold(false)
+		return err
+	})
 	return nil
-}
-
-// copyOther makes the other fold a copy of the one on which a new journal stands.
-func (s *Store) copyOther(h header) error {
-	data := make([]byte, h.size)
-	f, err := flock.Open(s.path(foldNames[h.fold]), os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.ReadAt(data, 0)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	other := s.path(foldNames[1-h.fold])
-	if err := os.WriteFile(other+newSuffix, data, 0o600); err != nil {
-		return err
-	}
-	return errors.Join(reserve(other+newSuffix), os.Rename(other+newSuffix, other))
 }
 
 // openExisting opens a file for bbolt, which would take an empty one for new.
@@ -198,10 +140,11 @@ func (s *Store) create() error {
 	return s.build(records, Salvaged{})
 }
 
-// build writes a complete fold under a temporary name, gives it the name of a fold of which nothing was read, and begins a
-// journal on it.
+// build writes a complete fold under a temporary name, gives it the name of the fold that was not read, and begins a journal on
+// it.
 func (s *Store) build(records reservation.Records, left Salvaged) error {
-	path := s.path(foldNames[left.into])
+	fold := 1 - left.from
+	path := s.path(foldNames[fold])
 	temp := path + newSuffix
 	if err := removeLeftover(temp); err != nil {
 		return err
@@ -214,8 +157,8 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 	if err := left.restore(t, records); err != nil {
 		return fmt.Errorf("create state: %w", err)
 	}
-	h, used := header{fold: left.into, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
-	err = guarded(temp, &bolt.Options{}, func(db *bolt.DB) error {
+	h, used := header{fold: fold, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
+	err = guarded(temp, nil, &bolt.Options{}, func(db *bolt.DB) error {
 		err := db.Update(func(tx *bolt.Tx) error { return write(tx, t.changes, h.generation, t.schema()) })
 		if err == nil {
 			used, err = usedBytes(db)

@@ -97,9 +97,6 @@ func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
 		return reservation.Attachment{}, fmt.Errorf("decode attachment: %w", err)
 	}
 	a.ID.Network, a.ID.IfName = a.Owner.Network, a.Owner.IfName
-	if c := a.Claimed; c != nil && c.Seq == 0 && c.ContainerID == "" { // of the first versions, which wrote the deadline only
-		c.ContainerID, c.UID, c.Retain, c.Mode, c.Seq = a.ID.ContainerID, a.UID, a.Retain, a.Mode, a.Seq
-	}
 	if a.Claimed != nil {
 		a.Claimed.Owner, a.Claimed.Addresses, a.Claimed.Guest = a.Owner, a.Addresses, a.Guest
 	}

@@ -21,7 +21,7 @@ import (
 // of the journal, and begins a new journal on it. So the file on which the journal stands is never written, and what is
 // damaged in one can be read from the other.
 
-// foldNames are the names of the two folds. A version without a journal reads the first, whose schema it does not know.
+// foldNames are the names of the two folds.
 var foldNames = [2]string{databaseName, databaseName + ".2"}
 
 const (
@@ -122,7 +122,7 @@ func (ss *session) missing() (all []change, ok bool) {
 
 // apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
 func (ss *session) apply(path string, changes []change) (used, free int64, err error) {
-	err = guarded(path, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
+	err = guarded(path, nil, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
 		if err := db.Update(func(tx *bolt.Tx) error { return write(tx, changes, ss.journal.last, ss.schema) }); err != nil {
 			return err
 		}

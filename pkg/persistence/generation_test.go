@@ -56,7 +56,7 @@ func TestEarlierFilesAreNoticed(t *testing.T) {
 			earlier := filesOf(t, s.Dir())
 			must(t, os.RemoveAll(s.Dir()))
 			update(t, s, put(2))
-			only(earlier, fold, journal).write(t, s.Dir())
+			only(earlier, fold, fold+".2", journal, journal+".last").write(t, s.Dir())
 		}},
 		"the newest files": {after: func(t *testing.T, s *persistence.Store, earlier files) { earlier.write(t, s.Dir()) }},
 		"an earlier marker": {after: func(t *testing.T, s *persistence.Store, earlier files) {

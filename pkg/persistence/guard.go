@@ -14,8 +14,9 @@ import (
 )
 
 // guarded opens a bbolt file, runs fn, and closes the file. bbolt panics or faults on its memory map when the file is
-// damaged; both become ErrDamaged. A panic of fn stays one.
-func guarded(path string, o *bolt.Options, fn func(*bolt.DB) error) (err error) {
+// damaged; both become ErrDamaged. A panic beside a file that is what its checksums say stays one: it is an error of the
+// program, which no rebuild of the state mends. sums is nil for a file without checksums.
+func guarded(path string, sums *header, o *bolt.Options, fn func(*bolt.DB) error) (err error) {
 	var file *os.File // opened for bbolt, which leaves the file locked when it panics
 	open := o.OpenFile
 	if open == nil {
@@ -30,7 +31,7 @@ func guarded(path string, o *bolt.Options, fn func(*bolt.DB) error) (err error) 
 	defer func() {
 		if p := recover(); p != nil {
 			abandon(file)
-			if !fileAtFault(p) {
+			if sums != nil && sums.verify(path) == nil {
 				panic(p) // with the stack of the first panic
 			}
 			err = fmt.Errorf("read %s: %v: %w", path, p, ErrDamaged)

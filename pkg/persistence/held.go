@@ -50,11 +50,10 @@ func chunkSum(k, bits []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE(k), crc32.IEEETable, bits)
 }
 
-// openChunk checks and decodes a stored chunk. Chunks of the first version have no checksum.
+// openChunk checks and decodes a stored chunk.
 func openChunk(k, data []byte) (c chunk, err error) {
 	n := copy(c[:], data)
-	sum := data[n:]
-	if n < len(c) || len(sum) > 0 && (len(sum) != 4 || binary.BigEndian.Uint32(sum) != chunkSum(k, data[:n])) {
+	if len(data) != len(c)+4 || binary.BigEndian.Uint32(data[n:]) != chunkSum(k, data[:n]) {
 		return c, fmt.Errorf("bitmap %x of %x: %w", data, k, ErrDamaged)
 	}
 	return c, nil
@@ -75,53 +74,14 @@ func (t *Tx) Held(network string, a netip.Addr) (bool, error) {
 	return c.has(at), err
 }
 
-// hold sets the bits of addresses; all of them must be clear. When a record holds the address, the caller is at fault and
-// no repair would help. When no record holds it, the state is damaged.
+// hold sets the bits of addresses; all of them must be clear.
 func (t *Tx) hold(network string, addrs []netip.Addr) error {
 	if err := t.ForgetLastHolders(network, addrs...); err != nil {
 		return err
 	}
 	return t.flip(network, addrs, false, func(a netip.Addr) error {
-		explained, err := t.explained(network, a)
-		if err == nil && !explained && !twice(addrs, a) {
-			err = ErrDamaged
-		}
-		if err != nil {
-			return fmt.Errorf("hold %s: %w: %w", a, reservation.ErrHeld, err)
-		}
 		return fmt.Errorf("hold %s: %w", a, reservation.ErrHeld)
 	})
-}
-
-// twice reports whether an address occurs twice in a list.
-func twice(addrs []netip.Addr, a netip.Addr) bool {
-	i := slices.Index(addrs, a)
-	return i >= 0 && slices.Contains(addrs[i+1:], a)
-}
-
-// explained reports whether a record holds an address, and can be found by its key.
-func (t *Tx) explained(network string, addr netip.Addr) (bool, error) {
-	attached, err := t.Attachments(network)
-	if err != nil {
-		return false, err
-	}
-	for _, a := range attached {
-		if slices.Contains(a.Addresses, addr) {
-			_, found, err := t.Attachment(a.ID)
-			return found, err
-		}
-	}
-	reserved, err := t.Reservations(network)
-	if err != nil {
-		return false, err
-	}
-	for _, r := range reserved {
-		if slices.Contains(r.Addresses, addr) {
-			_, found, err := t.Reservation(r.Owner)
-			return found, err
-		}
-	}
-	return false, nil
 }
 
 // release clears the bits of addresses; all of them must be set.

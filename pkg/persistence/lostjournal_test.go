@@ -10,8 +10,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// TestALostJournalIsNoticed removes the journal after a fold. The first fold, which is the earlier one, is not taken for a file
-// of version 1, and the second one is read.
+// TestALostJournalIsNoticed removes the journal after a fold. The last journal and its fold are read.
 func TestALostJournalIsNoticed(t *testing.T) {
 	s := persistence.New(persistence.Options{Dir: t.TempDir(), Rebuild: asRead})
 	plain := attachment(1)
@@ -21,8 +20,8 @@ func TestALostJournalIsNoticed(t *testing.T) {
 	must(t, err)
 	must(t, os.Remove(filepath.Join(s.Dir(), "limpet.journal")))
 	without := persistence.New(persistence.Options{Dir: s.Dir()})
-	if err := without.Update(t.Context(), put(2)); !errors.Is(err, persistence.ErrOutdated) {
-		t.Errorf("Update: %v, want %v", err, persistence.ErrOutdated)
+	if err := without.Update(t.Context(), put(2)); !errors.Is(err, persistence.ErrLost) {
+		t.Errorf("Update: %v, want %v", err, persistence.ErrLost)
 	}
 	view(t, s, func(tx *persistence.Tx) error {
 		if _, found, err := tx.Attachment(plain.ID); !found || err != nil || tx.Recoveries() != 1 {

@@ -90,22 +90,19 @@ func (s *Store) readMark() (m mark, err error) {
 	return readLines(lines[:n]), nil
 }
 
-// readLines reads what lines returns. A marker of an earlier version has no third line: each of its commits was synced.
+// readLines reads what lines returns. Without a sound third line each commit counts as synced.
 func readLines(data []byte) (m mark) {
 	number := func(at int) uint64 {
 		n, _ := strconv.ParseUint(string(data[at:at+generationDigits]), 10, 64) // the comparison below finds an error
 		return n
 	}
-	if len(data) < generationSize {
+	if len(data) < generationSize+syncedSize {
 		return m
 	}
 	m.generation = number(len(generationWord))
 	m.synced = m.generation
 	if !bytes.Equal(m.lines()[:generationSize], data[:generationSize]) {
 		return mark{}
-	}
-	if len(data) < generationSize+syncedSize {
-		return m
 	}
 	at := generationSize + len(syncedWord)
 	full := mark{m.generation, number(at), time.Duration(number(at + generationDigits + 1))}

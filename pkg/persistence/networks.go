@@ -21,7 +21,7 @@ func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
 	return t.bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
 }
 
-// cursorKey returns the key of a cursor. The first versions wrote one byte for the number of the set.
+// cursorKey returns the key of a cursor.
 func cursorKey(network string, set int) []byte {
 	k := key(network, "")
 	if set > 255 {
@@ -181,19 +181,6 @@ func (t *Tx) CountExhausted(network string) error {
 // CountInUse counts free addresses that an ADD passed over.
 func (t *Tx) CountInUse(network string, addresses int) error {
 	return t.updateUsage(network, func(p *PoolUsage) { p.InUse += uint64(addresses) })
-}
-
-// count sets the number of reservations of each network.
-func (t *Tx) count() error {
-	for network, n := range reservedIn(t) {
-		if network == "" {
-			return fmt.Errorf("reservation without a network: %w", ErrDamaged)
-		}
-		if err := t.updateUsage(network, func(p *PoolUsage) { p.Reserved = n }); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // reservedIn counts the reservations of each network, including networks that have only a record of their usage.

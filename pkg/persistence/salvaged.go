@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -8,7 +9,9 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
+	"github.com/limpet-io/limpet/pkg/persistence/flock"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -28,11 +31,11 @@ type Salvaged struct {
 	rest       map[string]map[string][]byte // other entries, by bucket and key
 	sequence   uint64
 	generation uint64
-	into       byte // number of the fold that nothing was read of: the new state is written there
+	from       byte // number of the fold that was read
 }
 
-// salvage reads what can be read of the state, which may be nothing: the fold with its journal, else the fold before with
-// both journals, else the better of the folds alone, else the journals alone.
+// salvage reads what can be read of the state, which may be nothing: the fold with its journal, else the fold before with both
+// journals, else that fold with its own. Where no fold is what a journal says, it collects records from everywhere.
 func (s *Store) salvage() (Salvaged, error) {
 	now, last := s.readLoose(journalName), s.readLoose(lastJournalName)
 	for _, j := range []*loose{now, last} {
@@ -40,39 +43,35 @@ func (s *Store) salvage() (Salvaged, error) {
 			return Salvaged{}, j.err
 		}
 	}
-	var attempts []attempt
-	if !now.headless {
-		attempts = []attempt{{now, now.fold, now.changes}, {now, 1 - now.fold, now.changes}} // the second for a copy
+	follows := last.err == nil && now.err == nil && last.last == now.generation
+	attempts := []attempt{
+		{header: now.header, changes: now.changes, end: now.last, whole: true, possible: now.err == nil && !now.headless},
+		{header: last.header, changes: slices.Concat(last.changes, now.changes), end: now.last, whole: !now.headless, possible: follows && !last.headless},
+		{header: last.header, changes: last.changes, end: last.last, possible: last.err == nil && !last.headless},
 	}
-	if last.err == nil && now.err == nil && !last.headless && last.last == now.generation {
-		attempts = append(attempts, attempt{last, last.fold, slices.Concat(last.changes, now.changes)})
-	}
+	slices.SortStableFunc(attempts, func(a, b attempt) int { return cmp.Compare(b.end, a.end) })
 	for _, a := range attempts {
-		if left, err := s.attempt(a); err == nil || errors.Is(err, ErrNewer) {
-			left.Complete = left.Complete && !now.headless && len(now.beyond) == 0
-			collectChanges(&left.Unreferenced, now.beyond)
-			left.into = 1 - a.fold
-			return left, err
-		}
-	}
-	var best Salvaged
-	for n := range foldNames {
-		left, err := s.readFold(foldNames[n], nil, checkTree)
-		if now.headless && left.generation == now.generation {
-			left, err = s.readFold(foldNames[n], now.changes, checkTree)
-		}
+		left, err := s.attempt(a)
 		if errors.Is(err, ErrNewer) {
 			return left, err
 		}
-		if left.generation > best.generation {
-			best, best.into = left, 1-byte(n)
+		if err == nil {
+			left.Complete = left.Complete && a.whole && len(now.beyond) == 0
+			collectChanges(&left.Unreferenced, now.beyond)
+			if a.end < now.last {
+				collectChanges(&left.Unreferenced, now.changes)
+			}
+			return left, nil
 		}
 	}
-	best.Complete = false
-	for _, all := range [][]change{last.changes, last.beyond, now.changes, now.beyond} {
-		collectChanges(&best.Unreferenced, all)
+	var left Salvaged
+	for _, name := range foldNames {
+		left.readPages(s.path(name))
 	}
-	return best, nil
+	for _, all := range [][]change{last.changes, last.beyond, now.changes, now.beyond} {
+		collectChanges(&left.Unreferenced, all)
+	}
+	return left, nil
 }
 
 // loose is what can be read of a journal that may be damaged.
@@ -102,44 +101,93 @@ func (s *Store) readLoose(name string) *loose {
 
 // attempt is a way to read the state: a fold as a journal knows it, and the changes since.
 type attempt struct {
-	journal *loose
-	fold    byte
-	changes []change
+	header
+	changes         []change
+	end             uint64 // generation of the last change
+	whole, possible bool
 }
+
+var errUnreadable = errors.New("no header of a journal")
 
 func (s *Store) attempt(a attempt) (left Salvaged, err error) {
-	if a.journal.err != nil {
-		return left, a.journal.err
+	if !a.possible {
+		return left, errUnreadable
 	}
-	name := foldNames[a.fold]
-	if err := a.journal.verify(s.path(name)); err != nil {
+	path := s.path(foldNames[a.fold])
+	if err := a.verify(path); err != nil {
 		return left, err
 	}
-	left, err = s.readFold(name, a.changes, func(*bolt.Tx) error { return nil })
-	left.generation = max(left.generation, a.journal.generation)
-	return left, err
-}
-
-// readFold reads a fold and changes since, unless check fails. It returns what it could read with an error, too.
-func (s *Store) readFold(name string, changes []change, check func(*bolt.Tx) error) (left Salvaged, err error) {
-	err = guarded(s.path(name), &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
+	left = Salvaged{generation: a.end, from: a.fold, Complete: true}
+	err = guarded(path, &a.header, &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
-			if err := check(tx); err != nil {
-				return err
-			}
 			if _, err := schemaOf(tx); err != nil {
 				return err
 			}
 			t := newTx(tx)
-			for _, c := range changes {
+			for _, c := range a.changes {
 				t.change(c)
 			}
-			left.Complete = true
 			left.read(t)
 			return nil
 		})
 	})
 	return left, err
+}
+
+// The layout of a page of a bbolt file.
+const (
+	pageHead   = 16 // number (8), flags (2), count (2), number of further pages (4)
+	pageEntry  = 16 // flags (4), position of the key from here (4), length of the key (4), of the value (4)
+	leafFlag   = 2
+	bucketFlag = 1
+	bucketHead = 16 // before the page of a bucket inside of an entry
+	mostPages  = 16 // of one record
+)
+
+// readPages collects the records of all pages of a fold that has no checksum, in use or not: each record has one of its own.
+func (l *Salvaged) readPages(path string) {
+	f, err := flock.Open(path, os.O_RDONLY, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }() // opened for reading only
+	size := int64(os.Getpagesize())
+	data := make([]byte, mostPages*size)
+	for at := int64(0); ; at += size {
+		if at, err = f.Seek(at, unix.SEEK_DATA); err != nil {
+			return // behind the last page, or not a file
+		}
+		n, _ := f.ReadAt(data[:size], at) // what cannot be read has no records
+		page := data[:n]
+		if n < pageHead || binary.LittleEndian.Uint16(page[8:]) != leafFlag {
+			continue
+		}
+		if more := int64(binary.LittleEndian.Uint32(page[12:])); more > 0 {
+			n, _ = f.ReadAt(data[:min(more+1, mostPages)*size], at)
+			page = data[:n]
+		}
+		l.readPage(page, false)
+	}
+}
+
+// readPage collects the records of a page, also of buckets that are so small that they are kept inside of an entry.
+func (l *Salvaged) readPage(page []byte, inside bool) {
+	for i := range int(binary.LittleEndian.Uint16(page[10:])) {
+		if pageHead+(i+1)*pageEntry > len(page) {
+			return
+		}
+		entry := page[pageHead+i*pageEntry:]
+		number := func(n int) uint64 { return uint64(binary.LittleEndian.Uint32(entry[4*n:])) }
+		k, v := number(1), number(1)+number(2)
+		end := v + number(3)
+		switch {
+		case end > uint64(len(entry)):
+		case number(0) != bucketFlag:
+			collect(&l.Unreferenced, entry[k:v], entry[v:end])
+		case !inside && end-v >= bucketHead+pageHead:
+			l.readPage(entry[v+bucketHead:end], true)
+		}
+	}
 }
 
 // read reads all entries of a state.
@@ -159,7 +207,6 @@ func (l *Salvaged) read(t *Tx) {
 		})
 	}
 	l.sequence = t.bucket(bucketMeta).Sequence()
-	l.generation = number(t.bucket(bucketMeta).Get(keyGeneration))
 }
 
 // collectChanges adds the records that changes wrote.

@@ -29,7 +29,11 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 	if ss.mark, err = s.readMark(); err != nil {
 		return err
 	}
-	if ss.journal, err = openJournal(s.path(journalName), flag, ss.see); err != nil {
+	ss.journal, err = openJournal(s.path(journalName), flag, ss.see)
+	if errors.Is(err, os.ErrNotExist) {
+		return s.lost()
+	}
+	if err != nil {
 		return err
 	}
 	defer func() { ss.journal.close() }()
@@ -37,7 +41,7 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 		return fmt.Errorf("read %s: %w", s.path(journalName), err)
 	}
 	o := &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: ss.openFold}
-	return guarded(s.path(foldNames[ss.journal.fold]), o, func(db *bolt.DB) error {
+	return guarded(s.path(foldNames[ss.journal.fold]), &ss.journal.header, o, func(db *bolt.DB) error {
 		ss.db = db
 		return db.View(func(tx *bolt.Tx) error {
 			ss.tx = tx

@@ -63,17 +63,6 @@ func TestTheCountAgreesWithTheReservations(t *testing.T) {
 	}
 }
 
-// TestStateOfAnOlderVersionIsCounted writes to a file of a version that did not count.
-func TestStateOfAnOlderVersionIsCounted(t *testing.T) {
-	s := persistence.New(persistence.Options{Dir: t.TempDir()})
-	update(t, s, func(tx *persistence.Tx) error { return tx.PutReservation(reserve(attachment(1))) })
-	first(t, s, func(tx *bolt.Tx) error { return tx.DeleteBucket([]byte("pressure")) })
-	update(t, s, func(tx *persistence.Tx) error { return tx.PutReservation(reserve(attachment(2))) })
-	if got := usage(t, s); got.Reserved != 2 {
-		t.Errorf("counted %d, want 2", got.Reserved)
-	}
-}
-
 // TestRecoveryKeepsTheLimits damages the index of addresses. The rebuilt file keeps the limits and counters, and counts
 // the reservations, one of which is lost.
 func TestRecoveryKeepsTheLimits(t *testing.T) {

@@ -3,15 +3,14 @@ package persistence
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
 // View runs fn in one read-only transaction on the state as it is now. Verbs wait only while the files are opened, so fn may
-// take its time; in a state of a version without a journal they wait for fn. When the state must be rebuilt, View runs fn in
-// a read-write transaction that writes nothing. It returns ErrNoState on a node without a state.
+// take its time. When the state must be rebuilt, View runs fn in a read-write transaction that writes nothing. It returns
+// ErrNoState on a node without a state.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	err := s.read(ctx, func(ss *session) error {
 		_, err := ss.transact(false, fn)
@@ -28,8 +27,7 @@ func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	})
 }
 
-// read opens the state under the lock, and runs fn without it. No verb writes the fold while it is open. A state without a
-// journal is read under the lock.
+// read opens the state under the lock, and runs fn without it. No verb writes the fold while it is open.
 func (s *Store) read(ctx context.Context, fn func(*session) error) error {
 	if initialized, err := s.Initialized(); err == nil && !initialized {
 		return ErrNoState // without creating a lock file: the directory may belong to another program
@@ -48,9 +46,6 @@ func (s *Store) read(ctx context.Context, fn func(*session) error) error {
 	})
 	if opened {
 		return err
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = s.readFirst(fn)
 	}
 	return errors.Join(err, unlock())
 }

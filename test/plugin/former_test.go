@@ -12,21 +12,22 @@ import (
 	"testing"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/cniexec"
 )
 
-// beforeTheJournal is the last commit whose plugin writes version 1 of the state.
-const beforeTheJournal = "2842b5e0"
+// beforeLoans is the last commit whose plugin does not know addresses that follow their pods: it stands for the former release.
+const beforeLoans = "db0ebcad"
 
 // formerPlugin builds the plugin of that commit.
 func formerPlugin(t *testing.T) string {
 	t.Helper()
 	const repo = "../.."
-	if err := exec.CommandContext(t.Context(), "git", "-C", repo, "cat-file", "-e", beforeTheJournal+"^{commit}").Run(); err != nil {
-		t.Skipf("this checkout does not have commit %s; a shallow clone has no history: git fetch --unshallow", beforeTheJournal)
+	if err := exec.CommandContext(t.Context(), "git", "-C", repo, "cat-file", "-e", beforeLoans+"^{commit}").Run(); err != nil {
+		t.Skipf("this checkout does not have commit %s; a shallow clone has no history: git fetch --unshallow", beforeLoans)
 	}
 	source := t.TempDir()
-	unpack := exec.CommandContext(t.Context(), "sh", "-c", `git -C "$1" archive --format=tar "$2" | tar -x -C "$3"`, "sh", repo, beforeTheJournal, source)
+	unpack := exec.CommandContext(t.Context(), "sh", "-c", `git -C "$1" archive --format=tar "$2" | tar -x -C "$3"`, "sh", repo, beforeLoans, source)
 	if out, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("unpack: %v: %s", err, out)
 	}
@@ -55,8 +56,9 @@ func filesOfState(t *testing.T, dir string) map[string][sha256.Size]byte {
 	return sums
 }
 
-// TestTheWayToTheJournalAndBack takes a node to this plugin, lets the former one meet its files, and takes the node back.
-func TestTheWayToTheJournalAndBack(t *testing.T) {
+// TestTheWayFromTheFormerReleaseAndBack has both plugins take turns on one node. Once an address follows its pod the former one
+// refuses the state, until no address follows and the layout is that of the former release again.
+func TestTheWayFromTheFormerReleaseAndBack(t *testing.T) {
 	former, dir := formerPlugin(t), t.TempDir()
 	had := map[string][]netip.Addr{}
 	do := func(plugin, verb, container, name string) answer {
@@ -96,29 +98,38 @@ func TestTheWayToTheJournalAndBack(t *testing.T) {
 			t.Errorf("%s: the state is %v, want %v", when, names, want)
 		}
 	}
-	journal := func() bool { _, err := os.Stat(filepath.Join(dir, "limpet.journal")); return err == nil }
+	store := persistence.New(persistence.Options{Dir: dir})
 
 	for _, name := range []string{"runs", "ended", "stays"} {
 		add(former, "c-"+name, name)
 	}
 	do(former, "DEL", "c-ended", "ended")
 	holds("read by this version", []string{"runs", "stays"}, []string{"ended"})
-	if journal() {
-		t.Error("reading has taken the state over")
-	}
 	add("", "c-first", "first")
-	if !journal() {
-		t.Fatal("the state was not taken over")
-	}
-	holds("taken over", []string{"runs", "stays", "first"}, []string{"ended"})
 	add("", "c-ended-2", "ended")
 	do("", "CHECK", "c-runs", "runs")
 	do("", "DEL", "c-runs", "runs")
+	tool(t, 0, dir, "compact")
+	do(former, "CHECK", "c-stays", "stays")
+	do(former, "CHECK", "c-ended-2", "ended")
+	add(former, "c-runs-2", "runs")
+	add(former, "c-more", "more")
+	do(former, "DEL", "c-stays", "stays")
+	holds("written by the former plugin again", []string{"runs", "first", "ended", "more"}, []string{"stays"})
+	add("", "c-stays-2", "stays")
 
+	follows := reservation.Attachment{
+		ID:    reservation.AttachmentID{Network: "net", ContainerID: "c-follows", IfName: "eth0"},
+		Owner: reservation.Owner{Network: "net", Namespace: "ns", Pod: "follows", IfName: "eth0"}, Addresses: []netip.Addr{netip.MustParseAddr("10.9.9.9")},
+		Mode: reservation.Follow,
+	}
+	if err := store.Update(t.Context(), func(tx *persistence.Tx) error { return tx.PutAttachment(follows) }); err != nil {
+		t.Fatal(err)
+	}
 	for fold := range 2 { // the journal stands on either
 		before := filesOfState(t, dir)
 		for _, verb := range []string{"ADD", "CHECK", "STATUS", "DEL"} {
-			c := call{plugin: former, verb: verb, container: "c-stays", netns: "/none", args: pod("stays", "c-stays"), conf: withPrevious(conf(dir, "1.1.0"), had["stays"])}
+			c := call{plugin: former, verb: verb, container: "c-stays-2", netns: "/none", args: pod("stays", "c-stays-2"), conf: withPrevious(conf(dir, "1.1.0"), had["stays"])}
 			if verb == "ADD" {
 				c.container, c.args, c.conf = "c-late", pod("late", "c-late"), conf(dir, "1.1.0")
 			}
@@ -132,16 +143,12 @@ func TestTheWayToTheJournalAndBack(t *testing.T) {
 		}
 		tool(t, 0, dir, "compact")
 	}
-
-	if err := persistence.New(persistence.Options{Dir: dir}).Downgrade(t.Context()); err != nil {
+	tool(t, 1, dir, "downgrade") // refused
+	if err := store.Update(t.Context(), func(tx *persistence.Tx) error { return tx.DeleteAttachment(follows.ID) }); err != nil {
 		t.Fatal(err)
 	}
-	do(former, "CHECK", "c-stays", "stays")
-	do(former, "CHECK", "c-ended-2", "ended")
-	add(former, "c-runs-2", "runs")
-	add(former, "c-more", "more")
-	do(former, "DEL", "c-stays", "stays")
-	holds("written by the former plugin again", []string{"runs", "first", "ended", "more"}, []string{"stays"})
-	add("", "c-stays-2", "stays")
-	holds("taken over again", []string{"runs", "first", "ended", "more", "stays"}, nil)
+	tool(t, 0, dir, "downgrade")
+	do(former, "CHECK", "c-runs-2", "runs")
+	add(former, "c-late", "late")
+	holds("lowered", []string{"runs", "first", "ended", "more", "stays", "late"}, nil)
 }

@@ -2,12 +2,9 @@ package persistence_test
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	bolt "go.etcd.io/bbolt"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -64,15 +61,15 @@ func caught(fn func() error) (p any, err error) {
 	return nil, fn()
 }
 
-// TestAPanicOfBboltIsDamage panics as bbolt does on a damaged page, and with an index that a file may have given.
-func TestAPanicOfBboltIsDamage(t *testing.T) {
+// TestAPanicBesideADamagedFoldIsDamage panics after a fold was damaged behind what the verb has compared.
+func TestAPanicBesideADamagedFoldIsDamage(t *testing.T) {
 	s := audited(t)
-	for name, fn := range map[string]func(){
-		"bbolt": func() { _ = (&bolt.Bucket{}).Get([]byte("x")) },
-		"index": func() { _ = fmt.Sprint(strings.Split("x", "y")[len(s.Dir())]) },
-	} {
-		if err := s.View(t.Context(), func(*persistence.Tx) error { fn(); return nil }); !errors.Is(err, persistence.ErrDamaged) {
-			t.Errorf("%s: %v, want %v", name, err, persistence.ErrDamaged)
-		}
+	path := persistence.ActiveFold(s.Dir())
+	err := s.View(t.Context(), func(*persistence.Tx) error {
+		zero(8192, 12288)(t, path)
+		panic("a wrong page")
+	})
+	if !errors.Is(err, persistence.ErrDamaged) {
+		t.Errorf("%v, want %v", err, persistence.ErrDamaged)
 	}
 }
