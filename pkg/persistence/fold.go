@@ -36,6 +36,8 @@ const (
 	shrinkFrom = 4 * reservedSize
 	// copiedAtOnce bounds a transaction of a copy, and with it the memory.
 	copiedAtOnce = 1 << 20
+	// readAtOnce is how much of a fold is read at once for a checksum.
+	readAtOnce = 32 << 10
 )
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
@@ -258,8 +260,9 @@ func (h *header) sum(path string, used int64) error {
 	if info, err := f.Stat(); err == nil {
 		allocate(f, info.Size())
 	}
+	buffer := make([]byte, readAtOnce)
 	for n := range (h.size + h.segment - 1) / h.segment {
-		sum, err := h.sumOf(f, n)
+		sum, err := h.sumOf(f, n, buffer)
 		if err != nil {
 			return err
 		}
@@ -269,10 +272,10 @@ func (h *header) sum(path string, used int64) error {
 }
 
 // sumOf returns the checksum of a segment of a file.
-func (h *header) sumOf(f *os.File, n uint64) (uint32, error) {
+func (h *header) sumOf(f *os.File, n uint64, buffer []byte) (uint32, error) {
 	sum := crc32.NewIEEE()
 	length := int64(min(h.segment, h.size-n*h.segment))
-	copied, err := io.CopyBuffer(sum, io.NewSectionReader(f, int64(n*h.segment), length), make([]byte, 32<<10))
+	copied, err := io.CopyBuffer(sum, io.NewSectionReader(f, int64(n*h.segment), length), buffer)
 	if err == nil && copied < length {
 		err = io.ErrUnexpectedEOF
 	}
@@ -286,8 +289,9 @@ func (h *header) verify(path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // opened for reading only
+	buffer := make([]byte, readAtOnce)
 	for n := range h.sums {
-		if err := h.verifySegment(f, uint64(n)); err != nil {
+		if err := h.verifySegment(f, uint64(n), buffer); err != nil {
 			return err
 		}
 	}
@@ -301,11 +305,11 @@ func (h *header) verifySome(f *os.File, chance uint64) error {
 	if turns := 4 * h.segment / segmentSize; n > 1 && chance/n%turns != 0 {
 		return nil
 	}
-	return h.verifySegment(f, chance%n)
+	return h.verifySegment(f, chance%n, make([]byte, readAtOnce))
 }
 
-func (h *header) verifySegment(f *os.File, n uint64) error {
-	sum, err := h.sumOf(f, n)
+func (h *header) verifySegment(f *os.File, n uint64, buffer []byte) error {
+	sum, err := h.sumOf(f, n, buffer)
 	if err == nil && sum != h.sums[n] {
 		err = errors.New("checksum differs")
 	}
