@@ -89,7 +89,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	var synced func() error
 	err := s.locked(ctx, func() (err error) {
 		synced, err = s.update(fn)
-		if s.rebuild == nil || !LostOrDamaged(err) {
+		if err == nil || s.rebuild == nil || !LostOrDamaged(err) {
 			return err
 		}
 		if failed := s.recover(err); failed != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // mostEntered bounds the files that a reader of an everyday ADD has to open.
-const mostEntered = 33
+const mostEntered = 34
 
 const module = "github.com/limpet-io/limpet/"
 

@@ -143,7 +143,7 @@ func TestTheWayFromTheFormerReleaseAndBack(t *testing.T) {
 		}
 		tool(t, 0, dir, "compact")
 	}
-	tool(t, 1, dir, "downgrade") // refused
+	tool(t, 2, dir, "downgrade") // refused
 	if err := store.Update(t.Context(), func(tx *persistence.Tx) error { return tx.DeleteAttachment(follows.ID) }); err != nil {
 		t.Fatal(err)
 	}
