@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -96,11 +97,11 @@ func human(seconds int64) string {
 			continue
 		}
 		next := units[i+1]
-		text := fmt.Sprintf("%d%s", seconds/u.size, u.name)
+		text := strconv.FormatInt(seconds/u.size, 10) + u.name
 		if rest := seconds % u.size / next.size; rest > 0 {
-			text += fmt.Sprintf("%d%s", rest, next.name)
+			text += strconv.FormatInt(rest, 10) + next.name
 		}
 		return text
 	}
-	return fmt.Sprintf("%ds", seconds)
+	return strconv.FormatInt(seconds, 10) + "s"
 }

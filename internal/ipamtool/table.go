@@ -15,6 +15,7 @@ type table struct {
 	gap    int // blanks between columns
 	rows   [][]string
 	widths []int // of the columns, in characters
+	line   []byte
 }
 
 // row adds a row that write writes.
@@ -66,15 +67,13 @@ func (t *table) write(w io.Writer) error {
 
 // writeRow writes a row that fit has seen. Nothing follows its last cell.
 func (t *table) writeRow(w io.Writer, cells []string) error {
-	var text strings.Builder
-	text.WriteString(t.indent)
+	t.line = append(t.line[:0], t.indent...)
 	for n, c := range cells {
-		text.WriteString(c)
-		if n < len(cells)-1 {
-			text.WriteString(strings.Repeat(" ", t.widths[n]-utf8.RuneCountInString(c)+t.gap))
+		t.line = append(t.line, c...)
+		for blanks := t.widths[n] - utf8.RuneCountInString(c) + t.gap; blanks > 0 && n < len(cells)-1; blanks-- {
+			t.line = append(t.line, ' ')
 		}
 	}
-	text.WriteString("\n")
-	_, err := io.WriteString(w, text.String())
+	_, err := w.Write(append(t.line, '\n'))
 	return err
 }

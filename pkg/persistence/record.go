@@ -185,7 +185,8 @@ func integer[T ~int | ~int64 | ~uint64 | ~uint8](f *form, before string, v *T) {
 	} else if u, err := strconv.ParseUint(text, 10, 64); err == nil {
 		*v = T(u)
 	}
-	if f.data = f.data[n:]; string(appendInteger(nil, *v)) != text { // no number, one with a leading zero, or too large for its type
+	var again [20]byte
+	if f.data = f.data[n:]; string(appendInteger(again[:0], *v)) != text { // no number, one with a leading zero, or too large for its type
 		f.err = errOtherForm
 	}
 }

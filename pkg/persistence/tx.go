@@ -245,7 +245,17 @@ func number(v []byte) uint64 {
 }
 
 // key joins parts with a zero byte, which no part contains.
-func key(parts ...string) []byte { return []byte(strings.Join(parts, "\x00")) }
+func key(parts ...string) []byte {
+	size := 0
+	for _, p := range parts {
+		size += len(p) + 1
+	}
+	k := append(make([]byte, 0, size), parts[0]...)
+	for _, p := range parts[1:] {
+		k = append(append(k, 0), p...)
+	}
+	return k
+}
 
 func attachmentKey(id reservation.AttachmentID) []byte {
 	return key(id.Network, id.ContainerID, id.IfName)
