@@ -36,6 +36,8 @@ type Pod struct {
 // Budget is one budget with the facts about its pods.
 type Budget struct {
 	Name, UID string
+	// Group is the group of pods that is meant, of a budget that Split divided.
+	Group string
 	// MaxUnavailable or MinAvailable is set.
 	MaxUnavailable, MinAvailable *intstr.IntOrString
 	// Rules are what the annotations and operations of the budget say.

@@ -45,7 +45,7 @@ func refusal(in *Input, blocks []block) string {
 
 // why is the sentence of one budget.
 func (in *Input) why(b block) string {
-	name := "PodUnavailableBudget " + clean(b.budget.Name)
+	name := clean(Title(b.budget.blocking()))
 	switch b.reason {
 	case ReasonUnknownSize:
 		return fmt.Sprintf("%s cannot read the size of the workload: %s.", name, sentence(b.budget.Unknown))

@@ -146,7 +146,7 @@ func (in *Input) blocks(judged []*Budget) []block {
 		if d := slices.Index(ranks, a.reason) - slices.Index(ranks, b.reason); d != 0 {
 			return d
 		}
-		return strings.Compare(a.budget.Name+"/"+a.budget.UID, b.budget.Name+"/"+b.budget.UID)
+		return strings.Compare(a.budget.Name+"/"+a.budget.UID+a.budget.Group, b.budget.Name+"/"+b.budget.UID+b.budget.Group)
 	})
 	return out
 }
@@ -199,7 +199,7 @@ func (in *Input) losesPlace() Reason {
 func (in *Input) refuse(blocks []block) Decision {
 	d := Decision{Verdict: Refused, Reason: blocks[0].reason, Message: refusal(in, blocks)}
 	for _, b := range blocks {
-		d.Blocking = append(d.Blocking, b.budget.Name)
+		d.Blocking = append(d.Blocking, b.budget.blocking())
 	}
 	slices.Sort(d.Blocking)
 	return d

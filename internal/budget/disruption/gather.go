@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/platform/workload"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -69,9 +70,9 @@ func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) error {
 	reowned := f.Change.Reowned(c.request.User)
 	for i := range c.covering {
 		of := &c.covering[i]
-		of.leaves = reowned || of.matcher.Leaves(before, after, c.chain, c.after)
+		of.leaves = reowned || of.parts(before, after, c.chain, c.after)
 		if of.leaves && !reowned && len(c.covering) <= books.MostBudgets && of.matcher.Covers(after, c.after) { // the pod is exempted
-			may, err := j.mayExempt(ctx, c.request, of.object)
+			may, err := j.mayExempt(ctx, c.request, of)
 			if err != nil {
 				return err
 			}
@@ -166,7 +167,7 @@ func stateOf(all map[schema.GroupKind]held, namespace string, owner workload.Own
 	}
 }
 
-// Covering returns the first budgets that cover a pod, by name. It lists budgets, and never pods.
+// Covering returns the first budgets of each kind that cover a pod, by name. It lists budgets, and never pods.
 func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod, most int) ([]*policyv1beta1.PodUnavailableBudget, error) {
 	chain, err := cluster.ChainOf(ctx, r.cached, pod)
 	if err != nil {
@@ -184,12 +185,25 @@ func (r *Reader) Covering(ctx context.Context, pod *corev1.Pod, most int) ([]*po
 type covering struct {
 	object  *policyv1beta1.PodUnavailableBudget
 	matcher budget.Matcher
-	leaves  bool // the request takes the pod out of the budget, now or by the garbage collector
+	divided *limpetv1alpha1.DistributedPodDisruptionBudget // of which object is what budget.Undivided returns; nil for none
+	leaves  bool                                           // the request takes the pod out of the budget, now or by the garbage collector
+}
+
+// parts reports whether a change takes a pod out of the budget, or out of a group of it.
+func (c *covering) parts(before, after *corev1.Pod, beforeChain, afterChain []workload.Owner) bool {
+	if c.matcher.Leaves(before, after, beforeChain, afterChain) {
+		return true
+	}
+	return c.divided != nil && !c.matcher.Exempts(before) && placeOf(c.divided, before) != placeOf(c.divided, after)
 }
 
 func (r *Reader) covering(ctx context.Context, pod *corev1.Pod, chain []workload.Owner, most int) ([]covering, error) {
 	candidates, err := cluster.BudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels, chain)
-	return matching(candidates, pod, chain, most), err
+	if err != nil {
+		return nil, err
+	}
+	divided, err := cluster.DistributedBudgetsFor(ctx, r.cached, pod.Namespace, pod.Labels)
+	return append(matching(candidates, pod, chain, most), dividing(divided, pod, most)...), err
 }
 
 // matching returns the first budgets that cover a pod.

@@ -116,9 +116,17 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 		}
 		f.Budget.Exempt = covering.matcher.Exempts(pod)
 		f.Budget.Leaves = covering.leaves
-		f.Budget.Pods = with(f.Budget.Pods, budget.PodOf(pod, f.Budget.Rules.Stable, now))
-		in.Budgets = append(in.Budgets, f.Budget)
 		keeps = keeps || f.Budget.Rules.KeepPlace
+		if covering.divided == nil {
+			f.Budget.Pods = with(f.Budget.Pods, budget.PodOf(pod, f.Budget.Rules.Stable, now))
+			in.Budgets = append(in.Budgets, f.Budget)
+			continue
+		}
+		split, err := j.reader.groupsOf(ctx, covering.divided, &f, pod, now)
+		if err != nil {
+			return in, fmt.Errorf("count groups of budget %s: %w", covering.object.Name, err)
+		}
+		in.Budgets = append(in.Budgets, split...)
 	}
 	if !keeps {
 		return in, nil

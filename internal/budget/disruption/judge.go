@@ -100,7 +100,10 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	leave, err := j.turns.Enter(ctx, c.request.Pod.Namespace, len(c.covering)*objects)
+	if objects, err = j.reader.weigh(ctx, c.request.Pod.Namespace, c.covering, objects); err != nil {
+		return Answer{}, err
+	}
+	leave, err := j.turns.Enter(ctx, c.request.Pod.Namespace, objects)
 	if err != nil {
 		return Answer{}, fmt.Errorf("wait for other decisions in namespace %s: %w", c.request.Pod.Namespace, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -20,26 +21,46 @@ type pages struct{ client.Reader }
 
 // List lists budgets, or anything else as before.
 func (p pages) List(ctx context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	all, ok := into.(*policyv1beta1.PodUnavailableBudgetList)
-	if !ok {
-		return p.Reader.List(ctx, into, opts...)
+	switch all := into.(type) {
+	case *policyv1beta1.PodUnavailableBudgetList:
+		return p.inPages(ctx, func() (client.ObjectList, func() int) {
+			page := &policyv1beta1.PodUnavailableBudgetList{}
+			return page, func() int {
+				for i := range page.Items {
+					all.Items = append(all.Items, *cluster.KeptBudget(&page.Items[i]))
+				}
+				return len(all.Items)
+			}
+		}, opts)
+	case *limpetv1alpha1.DistributedPodDisruptionBudgetList:
+		return p.inPages(ctx, func() (client.ObjectList, func() int) {
+			page := &limpetv1alpha1.DistributedPodDisruptionBudgetList{}
+			return page, func() int {
+				for i := range page.Items {
+					all.Items = append(all.Items, *cluster.KeptDistributedBudget(&page.Items[i]))
+				}
+				return len(all.Items)
+			}
+		}, opts)
 	}
+	return p.Reader.List(ctx, into, opts...)
+}
+
+// inPages lists page after page. next returns an empty page, and what keeps its objects once it is filled.
+func (p pages) inPages(ctx context.Context, next func() (client.ObjectList, func() int), opts []client.ListOption) error {
 	options := (&client.ListOptions{}).ApplyOptions(opts)
-	most := options.Limit
+	most, kept := options.Limit, 0
 	for {
 		options.Limit = budgetsOfPage
 		if most > 0 {
-			options.Limit = min(budgetsOfPage, most-int64(len(all.Items)))
+			options.Limit = min(budgetsOfPage, most-int64(kept))
 		}
-		var page policyv1beta1.PodUnavailableBudgetList
-		if err := p.Reader.List(ctx, &page, options); err != nil {
-			return fmt.Errorf("list budgets after the first %d: %w", len(all.Items), err)
+		page, keep := next()
+		if err := p.Reader.List(ctx, page, options); err != nil {
+			return fmt.Errorf("list budgets after the first %d: %w", kept, err)
 		}
-		for i := range page.Items {
-			all.Items = append(all.Items, *cluster.KeptBudget(&page.Items[i]))
-		}
-		all.ListMeta, options.Continue = page.ListMeta, page.Continue
-		if options.Continue == "" || most > 0 && int64(len(all.Items)) >= most {
+		kept, options.Continue = keep(), page.GetContinue()
+		if options.Continue == "" || most > 0 && int64(kept) >= most {
 			return nil
 		}
 	}

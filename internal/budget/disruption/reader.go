@@ -46,6 +46,8 @@ type Facts struct {
 	// chains are the controllers of the pods, in the same order. Pods of one controller share
 	// theirs.
 	chains [][]workload.Owner
+	// wants are how many pods each workload wants; nil where that is not known or does not count.
+	wants map[workload.Target]int32
 	// Problem says which annotation of the budget is invalid; nil when none is. The rest holds.
 	Problem error
 }
@@ -200,15 +202,22 @@ func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudg
 	if err := c.ofTemplates(pub.Namespace); err != nil {
 		return 0, "", err
 	}
-	sum := int64(f.Budget.Bare)
-	for _, target := range slices.SortedFunc(maps.Keys(c.versions), func(a, b workload.Target) int { return strings.Compare(a.String(), b.String()) }) {
+	sum, wants := int64(f.Budget.Bare), map[workload.Target]int32{}
+	for _, target := range byText(c.versions) {
 		n, unknown, err := r.wants(ctx, all, pub.Namespace, target, c.versions[target], now)
 		if err != nil || unknown != "" {
 			return 0, unknown, err
 		}
 		sum += int64(n)
+		wants[target] = n
 	}
+	f.wants = wants
 	return int32(min(sum, math.MaxInt32)), "", nil
+}
+
+// byText returns workloads in an order that is the same each time.
+func byText[V any](of map[workload.Target]V) []workload.Target {
+	return slices.SortedFunc(maps.Keys(of), func(a, b workload.Target) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // wants returns how many pods a workload wants, or why that is not known: from the cache, or by its scale.

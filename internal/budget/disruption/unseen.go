@@ -10,6 +10,7 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -53,7 +54,11 @@ func (r *Reader) budgets(ctx context.Context, namespace string, most int64) (int
 	if err := r.cached.List(ctx, &list, client.InNamespace(namespace), client.Limit(most), client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list budgets of namespace %s: %w", namespace, err)
 	}
-	return len(list.Items), nil
+	var divided limpetv1alpha1.DistributedPodDisruptionBudgetList
+	if err := r.cached.List(ctx, &divided, client.InNamespace(namespace), client.Limit(most), client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list DistributedPodDisruptionBudgets of namespace %s: %w", namespace, err)
+	}
+	return len(list.Items) + len(divided.Items), nil
 }
 
 // stored returns the budgets that cover a pod, as the API server has them.
@@ -68,5 +73,14 @@ func (j *Judge) stored(ctx context.Context, c *inquiry, options ...client.ListOp
 	for i := range list.Items { // other requests may share the list
 		all[i] = &list.Items[i]
 	}
-	return matching(all, c.request.Pod, c.chain, math.MaxInt), nil
+	var divided limpetv1alpha1.DistributedPodDisruptionBudgetList
+	err = j.newest.List(ctx, &divided, append(options, client.InNamespace(namespace))...)
+	if err != nil && !cluster.NotServed(err) {
+		return nil, fmt.Errorf("list DistributedPodDisruptionBudgets of namespace %s: %w", namespace, err)
+	}
+	of := make([]*limpetv1alpha1.DistributedPodDisruptionBudget, len(divided.Items))
+	for i := range divided.Items {
+		of[i] = &divided.Items[i]
+	}
+	return append(matching(all, c.request.Pod, c.chain, math.MaxInt), dividing(of, c.request.Pod, math.MaxInt)...), nil
 }

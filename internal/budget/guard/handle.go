@@ -222,13 +222,13 @@ func refusal(a disruption.Answer) admission.Response {
 
 // causesOf has one entry for each budget that refuses.
 func causesOf(a disruption.Answer) []string {
-	kind := "PodUnavailableBudget"
+	title := budget.Title
 	if a.Reason == budget.ReasonPDB || a.Reason == budget.ReasonManyPDBs {
-		kind = "PodDisruptionBudget"
+		title = func(name string) string { return "PodDisruptionBudget " + name }
 	}
 	var all []string
 	for _, name := range a.Blocking {
-		all = append(all, fmt.Sprintf("%s %s: %s", kind, name, a.Reason))
+		all = append(all, fmt.Sprintf("%s: %s", title(name), a.Reason))
 	}
 	if len(all) == 0 {
 		all = []string{strings.TrimSpace(string(a.Reason) + ": " + a.Message)}

@@ -4,6 +4,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -32,6 +33,24 @@ func KeptBudget(from *policyv1beta1.PodUnavailableBudget) *policyv1beta1.PodUnav
 	Budget(from, to)
 	return to
 }
+
+// DistributedBudget keeps a DistributedPodDisruptionBudget in the same way.
+func DistributedBudget(from, to *limpetv1alpha1.DistributedPodDisruptionBudget) {
+	to.Spec, to.Status = from.Spec, from.Status
+	to.Spec.Selector = boundedSelector(from.Spec.Selector)
+	OwnAnnotations(from, to)
+	distributedIgnoresScale(from, to)
+}
+
+// KeptDistributedBudget returns what the cache keeps of a DistributedPodDisruptionBudget, in memory of its own.
+func KeptDistributedBudget(from *limpetv1alpha1.DistributedPodDisruptionBudget) *limpetv1alpha1.DistributedPodDisruptionBudget {
+	to := &limpetv1alpha1.DistributedPodDisruptionBudget{}
+	keepIdentity(from, to)
+	DistributedBudget(from, to)
+	return to
+}
+
+var distributedIgnoresScale = NamedAnnotations[*limpetv1alpha1.DistributedPodDisruptionBudget](64, policyv1beta1.AnnotationIgnoreScale)
 
 var ignoresScale = NamedAnnotations[*policyv1beta1.PodUnavailableBudget](64, policyv1beta1.AnnotationIgnoreScale)
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/workload"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -34,6 +35,11 @@ func BudgetsByPods() Index {
 		}
 		return selectorKeys(b.Spec.Selector)
 	})
+}
+
+// DistributedBudgetsByPods indexes DistributedPodDisruptionBudgets by what their pods must have.
+func DistributedBudgetsByPods() Index {
+	return By(indexSelects, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) []string { return selectorKeys(b.Spec.Selector) })
 }
 
 // DisruptionBudgetsByPods indexes PodDisruptionBudgets by what their pods must have.
@@ -95,6 +101,22 @@ func BudgetsFor(ctx context.Context, r client.Reader, namespace string, labels m
 	var found []*policyv1beta1.PodUnavailableBudget
 	for _, key := range podKeys(labels, chain) {
 		var list policyv1beta1.PodUnavailableBudgetList
+		if err := listSelecting(ctx, r, &list, namespace, key); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+	}
+	return byName(found), nil
+}
+
+// DistributedBudgetsFor returns the DistributedPodDisruptionBudgets that may cover a pod with these labels, by
+// name. Their selectors must be asked.
+func DistributedBudgetsFor(ctx context.Context, r client.Reader, namespace string, labels map[string]string) ([]*limpetv1alpha1.DistributedPodDisruptionBudget, error) {
+	var found []*limpetv1alpha1.DistributedPodDisruptionBudget
+	for _, key := range podKeys(labels, nil) {
+		var list limpetv1alpha1.DistributedPodDisruptionBudgetList
 		if err := listSelecting(ctx, r, &list, namespace, key); err != nil {
 			return nil, err
 		}

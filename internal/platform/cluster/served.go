@@ -20,6 +20,7 @@ func NotServed(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMa
 var CRDs = []string{
 	"persistentpodstates.apps.kruise.io", "workloadspreads.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
 	"ipreservations.limpet.dev", "nodeippools.limpet.dev", "disruptionbooks.limpet.dev", "borrowedaddresses.limpet.dev",
+	"distributedpoddisruptionbudgets.limpet.dev",
 	"nodenetworks.limpet.dev",
 }
 

@@ -20,7 +20,9 @@ func DeploymentSize(from, to *appsv1.Deployment) {
 }
 
 // StatefulSetSize keeps how many pods a StatefulSet wants.
-func StatefulSetSize(from, to *appsv1.StatefulSet) { to.Spec.Replicas = from.Spec.Replicas }
+func StatefulSetSize(from, to *appsv1.StatefulSet) {
+	to.Spec.Replicas, to.Spec.Ordinals = from.Spec.Replicas, from.Spec.Ordinals
+}
 
 // ReplicaSetSize keeps how many pods a ReplicaSet wants.
 func ReplicaSetSize(from, to *appsv1.ReplicaSet) { to.Spec.Replicas = from.Spec.Replicas }

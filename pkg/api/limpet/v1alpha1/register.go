@@ -11,7 +11,8 @@ var GroupVersion = schema.GroupVersion{Group: "limpet.dev", Version: "v1alpha1"}
 
 var schemeBuilder = runtime.NewSchemeBuilder(func(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &IPReservation{}, &IPReservationList{}, &NodeIPPool{}, &NodeIPPoolList{},
-		&DisruptionBook{}, &DisruptionBookList{}, &NodeNetwork{}, &NodeNetworkList{}, &BorrowedAddress{}, &BorrowedAddressList{})
+		&DisruptionBook{}, &DisruptionBookList{}, &NodeNetwork{}, &NodeNetworkList{}, &BorrowedAddress{}, &BorrowedAddressList{},
+		&DistributedPodDisruptionBudget{}, &DistributedPodDisruptionBudgetList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 })
