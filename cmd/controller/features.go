@@ -208,7 +208,7 @@ func spreadReconcilers(s shared) []reconciler {
 func budgets() feature {
 	return feature{
 		name:    "budgets",
-		schemes: []func(*runtime.Scheme) error{policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme},
+		schemes: []func(*runtime.Scheme) error{policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme, limpetv1alpha1.AddToScheme},
 		needs:   []cluster.Needs{disruption.Needs(), books.Needs(), budgetcontroller.Needs()},
 		crds: []upgrade.CRD{
 			{Name: "podunavailablebudgets.policy.kruise.io", Stored: policyv1beta1.GroupVersion.WithKind("PodUnavailableBudget")},
@@ -228,6 +228,7 @@ func budgets() feature {
 			}
 			return map[string]http.Handler{
 				budgetvalidate.PodUnavailableBudgetPath: admission.WithValidator(scheme, budget),
+				budgetvalidate.DistributedPath:          admission.WithValidator(scheme, &budgetvalidate.Distributed{Namespaces: budget.Namespaces}),
 			}
 		},
 		reconcilers: budgetReconcilers,

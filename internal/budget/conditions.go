@@ -109,6 +109,19 @@ func DisruptionAllowedOf(n Numbers, explained string) metav1.Condition {
 	return set(metav1.ConditionFalse, ReasonDisruptionNone, bounded("The budget "+explained))
 }
 
+// DividedAllowedOf is DisruptionAllowedOf for a budget with groups. The numbers are those of all of them.
+func DividedAllowedOf(n Numbers, blocked, groups int, explained string) metav1.Condition {
+	c := DisruptionAllowedOf(n, explained)
+	switch {
+	case c.Reason == ReasonDisruptionUnits && blocked > 0:
+		c.Message = fmt.Sprintf("%d of %d pods may become unavailable together; %d of %d groups let no pod go.", n.Allowed, n.Total, blocked, groups)
+	case c.Reason == ReasonDisruptionNone, c.Reason == ReasonDisruptionNever:
+		c.Reason = ReasonDisruptionNone // the groups may have pods in common, so that their sums tell nothing
+		c.Message = bounded(fmt.Sprintf("No pod may go, by %d of %d groups: %s", blocked, groups, explained))
+	}
+	return c
+}
+
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }

@@ -18,9 +18,9 @@ import (
 // few pages.
 const mostBeside = 64
 
-// limitUnseen bounds the lists of budgets of one namespace. All requests of a namespace ask for the same list, so
-// that at most one list waits.
-var limitUnseen = fair.Bounds{Each: 1, Waiting: 1}
+// limitUnseen bounds the lists of budgets of one namespace. All requests of a namespace ask for the same list of each
+// kind, so that at most one list of each waits.
+var limitUnseen = fair.Bounds{Each: 1, Waiting: 2}
 
 // unseen returns the budgets that cover a pod and that the cache does not show yet. The cache shows no budget that
 // covers the pod.

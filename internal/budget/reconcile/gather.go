@@ -14,6 +14,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -22,6 +23,11 @@ type situation struct {
 	now    time.Time
 	pub    *policyv1beta1.PodUnavailableBudget
 	facts  disruption.Facts
+	// divided is the object of which pub is what budget.Undivided returns, and groups are all of its groups;
+	// nil for a PodUnavailableBudget.
+	divided *limpetv1alpha1.DistributedPodDisruptionBudget
+	groups  []budget.Budget
+	counts  []budget.Numbers // of the groups, since status
 	book   ledger.Book
 	seen   ledger.Seen // the pods of the book's entries
 	causes map[types.UID]cause
@@ -35,14 +41,21 @@ type situation struct {
 
 // gather reads the pods before the book, so that the book is not older than the pods. The
 // version of the pods is read first of all: the pods are at least as new as it says.
-func (r *Reconciler) gather(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, last known) (situation, error) {
-	s := situation{now: r.Clock.Now(), pub: pub, before: pub.Status.Conditions, missed: last.missed, explained: r.memory.explanations(pub.Namespace, r.Clock.Now())}
+func (r *Reconciler) gather(
+	ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, divided *limpetv1alpha1.DistributedPodDisruptionBudget, last known,
+) (situation, error) {
+	s := situation{now: r.Clock.Now(), pub: pub, divided: divided, before: pub.Status.Conditions, missed: last.missed, explained: r.memory.explanations(pub.Namespace, r.Clock.Now())}
 	var err error
 	if s.seen.Version, err = r.Reader.Version(ctx); err != nil {
 		return s, err
 	}
 	if s.facts, err = r.Reader.Facts(ctx, pub, s.now); err != nil {
 		return s, err
+	}
+	if divided != nil {
+		if s.groups, err = r.Reader.Groups(ctx, divided, &s.facts); err != nil {
+			return s, err
+		}
 	}
 	if err := r.Books.Tidy(ctx, pub.Namespace); err != nil { // no pod goes until then
 		log.FromContext(ctx).Error(err, "Books of an earlier version stay", "namespace", pub.Namespace)
@@ -130,6 +143,9 @@ func (s *situation) judged(uid types.UID) bool {
 
 // status is what the budget shows.
 func (s *situation) status() policyv1beta1.PodUnavailableBudgetStatus {
+	if s.divided != nil {
+		return s.statusDivided()
+	}
 	numbers := budget.Count(s.facts.Budget, s.book, s.now)
 	covered := map[types.UID]string{}
 	for _, pod := range s.facts.Budget.Pods {

@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -51,6 +52,7 @@ func (l *Labeler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("budget-label").
 		Watches(&corev1.Namespace{}, mark.Budgets.Handler(), builder.WithPredicates(labelChanged)).
 		Watches(&policyv1beta1.PodUnavailableBudget{}, own, builder.WithPredicates(specChanged)).
+		Watches(&limpetv1alpha1.DistributedPodDisruptionBudget{}, own, builder.WithPredicates(specChanged)).
 		Watches(&policyv1.PodDisruptionBudget{}, own, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2, RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
 		Complete(cluster.RetryOnConflict[reconcile.Request](l))
@@ -110,9 +112,6 @@ func restAfter(objects int) time.Duration {
 
 // live returns the label that the budgets need which the API server has.
 func (l *Labeler) live(ctx context.Context, n neighbourhood) (string, error) {
-	var budgets policyv1beta1.PodUnavailableBudgetList
-	if err := l.Live.List(ctx, &budgets, client.InNamespace(n.ns.Name)); err != nil {
-		return "", fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", n.ns.Name, err)
-	}
-	return wantedOf(budgets.Items, len(n.pairs) > 0), nil
+	budgets, err := budgetsOf(ctx, l.Live, n.ns.Name)
+	return wantedOf(budgets, len(n.pairs) > 0), err
 }

@@ -37,15 +37,15 @@ type neighbourhood struct {
 func (l *Labeler) gather(ctx context.Context, ns *corev1.Namespace) (neighbourhood, error) {
 	n := neighbourhood{now: l.Clock.Now(), ns: ns}
 	in := []client.ListOption{client.InNamespace(ns.Name), client.UnsafeDisableDeepCopy}
-	var budgets policyv1beta1.PodUnavailableBudgetList
-	if err := l.Client.List(ctx, &budgets, in...); err != nil {
-		return n, fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", ns.Name, err)
+	budgets, err := budgetsOf(ctx, l.Client, ns.Name, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return n, err
 	}
 	var pdbs policyv1.PodDisruptionBudgetList
 	if err := l.Client.List(ctx, &pdbs, in...); err != nil {
 		return n, fmt.Errorf("list PodDisruptionBudgets in namespace %s: %w", ns.Name, err)
 	}
-	n.budgets, n.pdbs, n.read = budgets.Items, pdbs.Items, len(budgets.Items)+len(pdbs.Items)
+	n.budgets, n.pdbs, n.read = budgets, pdbs.Items, len(budgets)+len(pdbs.Items)
 	if len(n.pdbs) < 2 {
 		return n, nil
 	}

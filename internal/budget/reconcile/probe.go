@@ -96,11 +96,11 @@ func (p *Prober) wants(ctx context.Context, namespace string, now time.Time) (st
 	if known, ok := p.wanted.Get(namespace, struct{}{}); ok && now.Sub(known.at).Abs() < pause {
 		return known.label, nil
 	}
-	var budgets policyv1beta1.PodUnavailableBudgetList
-	if err := p.Client.List(ctx, &budgets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", namespace, err)
+	budgets, err := budgetsOf(ctx, p.Client, namespace, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", err
 	}
-	label := wantedOf(budgets.Items, false)
+	label := wantedOf(budgets, false)
 	p.wanted.Put(mostProbed, namespace, struct{}{}, wanted{label, now})
 	return label, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -31,7 +32,8 @@ const checkAgain = time.Minute
 // wakeSoon is when to look again for controllers that learn of no free unit.
 const wakeSoon = 5 * time.Second
 
-// Reconciler brings the status of PodUnavailableBudgets in line with what runs.
+// Reconciler brings the status of PodUnavailableBudgets and DistributedPodDisruptionBudgets in line with what
+// runs. The latter have the names of budget.NameOf in requests, books and memories.
 //
 // One reconcile counts every pod of the budget that changed since the last one, and the next
 // one waits for a second. A burst of pods costs one write a second, not one write each.
@@ -53,14 +55,14 @@ type Reconciler struct {
 
 // Reconcile counts the pods of one budget.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	pub := &policyv1beta1.PodUnavailableBudget{}
-	switch err := r.Client.Get(ctx, req.NamespacedName, pub); {
+	pub, divided, err := r.get(ctx, req.NamespacedName)
+	switch {
 	case apierrors.IsNotFound(err):
 		r.memory.forget(req.NamespacedName)
 		r.Metrics.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("get PodUnavailableBudget %s: %w", req, err)
+		return ctrl.Result{}, fmt.Errorf("get %s in namespace %s: %w", budget.Title(req.Name), req.Namespace, err)
 	}
 	now := r.Clock.Now()
 	last := r.memory.of(req.NamespacedName, pub.UID, now)
@@ -72,7 +74,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	last.ran = now
 	r.memory.put(req.NamespacedName, last)
-	return r.reconcile(ctx, pub, last)
+	return r.reconcile(ctx, pub, divided, last)
+}
+
+// get reads a budget of either kind.
+func (r *Reconciler) get(ctx context.Context, key client.ObjectKey) (*policyv1beta1.PodUnavailableBudget, *limpetv1alpha1.DistributedPodDisruptionBudget, error) {
+	name, distributed := budget.Distributed(key.Name)
+	if !distributed {
+		pub := &policyv1beta1.PodUnavailableBudget{}
+		err := r.Client.Get(ctx, key, pub)
+		return pub, nil, err //nolint:wrapcheck // the caller does
+	}
+	divided := &limpetv1alpha1.DistributedPodDisruptionBudget{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: name}, divided)
+	return budget.Undivided(divided), divided, err //nolint:wrapcheck // the caller does
 }
 
 // wait returns how long a reconcile has to wait: for the end of the pause, or for the cache to
@@ -84,10 +99,12 @@ func (k known) wait(pub *policyv1beta1.PodUnavailableBudget, now time.Time) time
 	return min(k.write.Unseen(pub.ResourceVersion, now), pause)
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, last known) (ctrl.Result, error) {
-	s, err := r.gather(ctx, pub, last)
+func (r *Reconciler) reconcile(
+	ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, divided *limpetv1alpha1.DistributedPodDisruptionBudget, last known,
+) (ctrl.Result, error) {
+	s, err := r.gather(ctx, pub, divided, last)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("gather for PodUnavailableBudget %s: %w", client.ObjectKeyFromObject(pub), err)
+		return ctrl.Result{}, fmt.Errorf("gather for %s in namespace %s: %w", budget.Title(pub.Name), pub.Namespace, err)
 	}
 	sights, lost, again := s.observation().compare(last.sights)
 	if s.guard.ending { // the guard makes no entry in such a namespace
@@ -104,7 +121,7 @@ func (r *Reconciler) reconcile(ctx context.Context, pub *policyv1beta1.PodUnavai
 		return ctrl.Result{}, err
 	}
 	status := s.status()
-	switch err := r.write(ctx, pub, status); {
+	switch err := r.write(ctx, &s, status); {
 	case apierrors.IsNotFound(err): // the cache will show that
 		return ctrl.Result{}, nil
 	case err != nil:
@@ -151,7 +168,7 @@ func (r *Reconciler) keepBook(ctx context.Context, s *situation, lost []loss) (l
 		return book, changed
 	})
 	if err != nil {
-		return ledger.Book{}, fmt.Errorf("observe pods of PodUnavailableBudget %s: %w", client.ObjectKeyFromObject(s.pub), err)
+		return ledger.Book{}, fmt.Errorf("observe pods of %s in namespace %s: %w", budget.Title(s.pub.Name), s.pub.Namespace, err)
 	}
 	return book, nil
 }
@@ -164,7 +181,11 @@ func (l loss) decision(of string, now time.Time) ledger.Decision {
 }
 
 // write writes a status that differs from the present one.
-func (r *Reconciler) write(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, status policyv1beta1.PodUnavailableBudgetStatus) error {
+func (r *Reconciler) write(ctx context.Context, s *situation, status policyv1beta1.PodUnavailableBudgetStatus) error {
+	pub := s.pub
+	if s.divided != nil {
+		return r.writeDivided(ctx, s, status)
+	}
 	if equality.Semantic.DeepEqual(pub.Status, status) {
 		return nil
 	}

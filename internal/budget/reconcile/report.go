@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -26,12 +25,12 @@ const mostTold = 5
 // report makes the events and counts of one reconcile. It is called once the status is
 // written, so that nothing is reported twice.
 func (r *Reconciler) report(pub *policyv1beta1.PodUnavailableBudget, s *situation, refused []ledger.Decision, lost []loss, tellLost bool) {
-	explained := budget.Explain(s.facts.Budget, s.book, s.now)
+	object := s.object()
 	for _, d := range refused {
-		note := fmt.Sprintf("%s of pod %s by %s was refused (%s): the budget %s", d.Vector, d.Pod, shortened(d.By), d.Reason, explained)
-		r.Events.Eventf(pub, nil, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
+		note := fmt.Sprintf("%s of pod %s by %s was refused (%s): the budget %s", d.Vector, d.Pod, shortened(d.By), d.Reason, s.explain(d.Pod))
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
 		if i := slices.IndexFunc(s.facts.Pods, func(p *corev1.Pod) bool { return p.Name == d.Pod }); i >= 0 {
-			r.Events.Eventf(s.facts.Pods[i], pub, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
+			r.Events.Eventf(s.facts.Pods[i], object, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
 		}
 	}
 	var names []string
@@ -42,9 +41,9 @@ func (r *Reconciler) report(pub *policyv1beta1.PodUnavailableBudget, s *situatio
 		names = append(names, fmt.Sprintf("%s (%s)", l.pod, l.cause))
 	}
 	if len(names) > 0 && tellLost {
-		r.Events.Eventf(pub, nil, corev1.EventTypeWarning, reasonLost, "Observe", "%s", lossNote(names))
+		r.Events.Eventf(object, nil, corev1.EventTypeWarning, reasonLost, "Observe", "%s", lossNote(names))
 	}
-	r.reportEnforced(pub, s)
+	r.reportEnforced(s)
 }
 
 // lossNote names the first pods that were lost.
@@ -58,11 +57,11 @@ func lossNote(names []string) string {
 }
 
 // reportEnforced makes an event when a budget is not enforced from now on.
-func (r *Reconciler) reportEnforced(pub *policyv1beta1.PodUnavailableBudget, s *situation) {
+func (r *Reconciler) reportEnforced(s *situation) {
 	c := s.enforced()
 	before := meta.FindStatusCondition(s.before, policyv1beta1.ConditionEnforced)
 	if c.Status == metav1.ConditionFalse && (before == nil || before.Status != metav1.ConditionFalse) {
-		r.Events.Eventf(pub, nil, corev1.EventTypeWarning, c.Reason, "Enforce", "%s", c.Message)
+		r.Events.Eventf(s.object(), nil, corev1.EventTypeWarning, c.Reason, "Enforce", "%s", c.Message)
 	}
 }
 

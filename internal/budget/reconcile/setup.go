@@ -1,15 +1,19 @@
 package reconcile
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -24,6 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	return b.Named("budget").
 		For(&policyv1beta1.PodUnavailableBudget{}, builder.WithPredicates(specChanged)).
+		Watches(&limpetv1alpha1.DistributedPodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(divided), builder.WithPredicates(specChanged)).
 		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, r.podHandler(), podChanged)).
 		Watches(&limpetv1alpha1.DisruptionBook{}, r.bookHandler()).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.budgetsOf), builder.WithPredicates(labelChanged)).
@@ -32,6 +37,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
 		}).
 		Complete(cluster.RetryOnConflict[reconcile.Request](r))
+}
+
+// divided is the request for a DistributedPodDisruptionBudget.
+func divided(_ context.Context, o client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: budget.NameOf(o.GetName())}}}
 }
 
 // sizeChanged passes workloads that want more or fewer pods than before.

@@ -29,9 +29,10 @@ func (r *Reconciler) wake(ctx context.Context, s *situation, last known, units i
 		}
 	}
 	var errs []error
+	mayGo := s.mayGo()
 	known := func(uid string) (time.Time, bool) {
 		_, can := r.Kinds.Nudged(of[types.UID(uid)])
-		return woken[types.UID(uid)], can
+		return woken[types.UID(uid)], can && mayGo(types.UID(uid))
 	}
 	for _, w := range budget.Wake(s.book.Waiting, int(units), s.now, known) {
 		owner := of[types.UID(w.UID)]

@@ -87,10 +87,17 @@ func sameStatus(a, b corev1.PodCondition) bool {
 // them: it stays the same when an annotation of the former version becomes a field.
 var specChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*policyv1beta1.PodUnavailableBudget), e.ObjectNew.(*policyv1beta1.PodUnavailableBudget)
-		return before.UID != after.UID || before.Generation != after.Generation ||
-			!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !maps.Equal(before.Annotations, after.Annotations)
+		before, after := e.ObjectOld, e.ObjectNew
+		return before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() ||
+			!equality.Semantic.DeepEqual(specOf(before), specOf(after)) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 	},
+}
+
+func specOf(o client.Object) any {
+	if pub, ok := o.(*policyv1beta1.PodUnavailableBudget); ok {
+		return pub.Spec
+	}
+	return nil // a kind of one version: the generation tells
 }
 
 // budgetsIn finds all budgets of an object's namespace.
@@ -104,11 +111,11 @@ func (r *Reconciler) budgetsOf(ctx context.Context, namespace client.Object) []r
 }
 
 func (r *Reconciler) budgets(ctx context.Context, namespace string) []reconcile.Request {
-	var list policyv1beta1.PodUnavailableBudgetList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil { // see covering
+	all, err := budgetsOf(ctx, r.Client, namespace, client.UnsafeDisableDeepCopy)
+	if err != nil { // see covering
 		return nil
 	}
-	return requests(list.Items)
+	return requests(all)
 }
 
 func requests(pubs []policyv1beta1.PodUnavailableBudget) []reconcile.Request {
