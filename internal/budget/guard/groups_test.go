@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -251,6 +252,7 @@ func TestManyGroupsDecideTogether(t *testing.T) {
 	for _, cached := range caches {
 		known(t, cached, pods[len(pods)-1])
 	}
+	began := time.Now()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	passed := map[string]int{}
@@ -269,6 +271,7 @@ func TestManyGroupsDecideTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	t.Logf("%d requests in %s", len(pods), time.Since(began))
 	for rack, n := range passed {
 		if n != 1 {
 			t.Errorf("rack %s lost %d pods, want one", rack, n)

@@ -51,6 +51,7 @@ func serve(t *testing.T) {
 		}
 		return map[string]http.Handler{
 			validate.PodUnavailableBudgetPath: admission.WithValidator(env.Scheme, budget),
+			validate.DistributedPath:          admission.WithValidator(env.Scheme, &validate.Distributed{Namespaces: budget.Namespaces}),
 			serving.ConversionPath:            conversionwebhook.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
 		}, cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...)
 	})
