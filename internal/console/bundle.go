@@ -57,6 +57,7 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		{"objects/persistentpodstates.yaml", all.States},
 		{"objects/workloadspreads.yaml", all.Spreads},
 		{"objects/podunavailablebudgets.yaml", all.Budgets},
+		{"objects/distributedpoddisruptionbudgets.yaml", all.Divided},
 		{"objects/poddisruptionbudgets.yaml", all.DisruptionBudgets},
 		{"objects/events.yaml", all.Events},
 		{"limpet/controller.yaml", all.Controllers},

@@ -8,11 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -92,6 +95,18 @@ func TestPlanDrain(t *testing.T) {
 				})
 			},
 			want: []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3,
+		},
+		"neighbours of a row go in two waves": {
+			change: func(f *facts.Facts) {
+				b := limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
+				b.Spec.Selector, b.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, new(intstr.FromInt32(1))
+				b.Spec.Groups = &limpetv1alpha1.BudgetGroups{Sliding: &limpetv1alpha1.SlidingGroups{OrderBy: limpetv1alpha1.OrderOrdinal, Size: 2}}
+				f.Divided = append(f.Divided, b)
+				for i := range f.Pods {
+					f.Pods[i].UID = types.UID(f.Pods[i].Name)
+				}
+			},
+			want: []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 1"}, waves: 2,
 		},
 		"a budget of another namespace does not count": {
 			change: func(f *facts.Facts) {

@@ -9,7 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/budget/groups"
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // guard is a budget of either kind, with the units that it has.
@@ -41,10 +45,49 @@ func guardsOf(f *facts.Facts) guards {
 			most:    b.Status.TotalReplicas - b.Status.DesiredAvailable, left: b.Status.UnavailableAllowed,
 		})
 	}
+	for i := range f.Divided {
+		all = append(all, groupsOf(f, &f.Divided[i])...)
+	}
 	for i := range f.DisruptionBudgets {
 		if g := guardOf(&f.DisruptionBudgets[i]); g != nil {
 			all = append(all, g)
 		}
+	}
+	return all
+}
+
+// groupsOf returns a guard for each group of a budget, by the pods that there are.
+func groupsOf(f *facts.Facts, of *limpetv1alpha1.DistributedPodDisruptionBudget) (all guards) {
+	object := budget.Undivided(of)
+	matcher, err := budget.MatcherOf(object)
+	whole, _ := budget.Of(object)
+	if err != nil {
+		return nil
+	}
+	var m budget.Members
+	living := map[string]int32{}
+	for i := range f.Pods {
+		if pod := &f.Pods[i]; pod.Namespace == of.Namespace && workload.Alive(pod) && matcher.Covers(pod, nil) {
+			place := groups.PlaceOf(of.Spec.Groups, pod)
+			living[place]++
+			m.Places, whole.Pods = append(m.Places, place), append(whole.Pods, budget.PodOf(pod, whole.Rules.Stable, f.Now))
+		}
+	}
+	m.Sizes.At = living
+	for _, b := range budget.Split(whole, of.Spec.Groups, m, nil) {
+		has := map[string]bool{}
+		for _, pod := range b.Pods {
+			has[pod.UID+"/"+pod.Name] = true
+		}
+		n := budget.Count(b, ledger.Book{}, f.Now)
+		name := "DistributedPodDisruptionBudget/" + of.Name
+		if b.Group != "" {
+			name += " (group " + b.Group + ")"
+		}
+		all = append(all, &guard{
+			name: name, namespace: of.Namespace, most: n.Total - n.Desired, left: n.Allowed, exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
+			covers: func(pod *corev1.Pod) bool { return has[string(pod.UID)+"/"+pod.Name] },
+		})
 	}
 	return all
 }

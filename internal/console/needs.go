@@ -202,13 +202,18 @@ var mistakes = []string{budget.ReasonEnforcedNoPods, budget.ReasonEnforcedOldRul
 
 // budgets says which budgets are not enforced.
 func budgets(f *facts.Facts) []Problem {
+	all := slices.Clone(f.Budgets)
+	for i := range f.Divided {
+		all = append(all, *budget.Undivided(&f.Divided[i]))
+	}
 	var found []Problem
-	for _, b := range f.Budgets {
+	for _, b := range all {
 		c := meta.FindStatusCondition(b.Status.Conditions, policyv1beta1.ConditionEnforced)
 		if c != nil && c.Status == metav1.ConditionTrue {
 			continue
 		}
-		p := Problem{Broken, "PodUnavailableBudget " + b.Namespace + "/" + b.Name, "NotReconciled", "limpet-controller has not read it yet", ""}
+		kind, name, _ := strings.Cut(budget.Title(b.Name), " ")
+		p := Problem{Broken, kind + " " + b.Namespace + "/" + name, "NotReconciled", "limpet-controller has not read it yet", ""}
 		switch {
 		case c != nil:
 			p.Reason, p.Message = c.Reason, c.Message

@@ -16,7 +16,7 @@ import (
 
 // StatusParts are the facts that Status needs, of all namespaces or of one.
 var StatusParts = append([]facts.Part{
-	facts.Nodes, facts.Pools, facts.Kept, facts.Loans, facts.States, facts.Spreads, facts.Budgets, facts.Books, facts.Settings,
+	facts.Nodes, facts.Pools, facts.Kept, facts.Loans, facts.States, facts.Spreads, facts.Budgets, facts.Divided, facts.Books, facts.Settings,
 	facts.Namespaces, facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,
 }, facts.Workloads...)
 
@@ -61,7 +61,7 @@ type StatusReport struct {
 	Agent      Program    `json:"agent"`
 	Nodes      []NodeLine `json:"nodes"`
 	// Workloads, Budgets and Spreads are the numbers of PersistentPodStates,
-	// PodUnavailableBudgets and WorkloadSpreads; unset where they are unknown.
+	// budgets of both kinds and WorkloadSpreads; unset where they are unknown.
 	Workloads *int           `json:"workloads,omitempty"`
 	Budgets   *int           `json:"budgets,omitempty"`
 	Spreads   *int           `json:"spreads,omitempty"`
@@ -84,6 +84,9 @@ func Status(f *facts.Facts) StatusReport {
 		Nodes:      nodeLines(f),
 		Workloads:  count(f, facts.States, f.States), Budgets: count(f, facts.Budgets, f.Budgets), Spreads: count(f, facts.Spreads, f.Spreads),
 		Problems: []Problem{},
+	}
+	if r.Budgets != nil {
+		*r.Budgets += len(f.Divided)
 	}
 	if f.Controllers != nil {
 		r.Controller.Desired, r.Controller.Image = *cmp.Or(f.Controllers.Spec.Replicas, new(int32(1))), imageOf(f.Controllers.Spec.Template)

@@ -42,6 +42,7 @@ type Facts struct {
 	States            []appsv1beta1.PersistentPodState
 	Spreads           []appsv1beta1.WorkloadSpread
 	Budgets           []policyv1beta1.PodUnavailableBudget
+	Divided           []limpetv1alpha1.DistributedPodDisruptionBudget
 	DisruptionBudgets []policyv1.PodDisruptionBudget
 	ReplicaSets       []appsv1.ReplicaSet
 	StatefulSets      []appsv1.StatefulSet

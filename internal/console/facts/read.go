@@ -63,6 +63,9 @@ var (
 	Budgets = listOf("podunavailablebudgets.policy.kruise.io", true, func(f *Facts, l *policyv1beta1.PodUnavailableBudgetList) {
 		f.Budgets = append(f.Budgets, l.Items...)
 	})
+	Divided = listOf("distributedpoddisruptionbudgets.limpet.dev", true, func(f *Facts, l *limpetv1alpha1.DistributedPodDisruptionBudgetList) {
+		f.Divided = append(f.Divided, l.Items...)
+	})
 	DisruptionBudgets = listOf("poddisruptionbudgets.policy", true, func(f *Facts, l *policyv1.PodDisruptionBudgetList) {
 		f.DisruptionBudgets = append(f.DisruptionBudgets, l.Items...)
 	})
