@@ -52,6 +52,9 @@ func (b *Budget) blocking() string {
 	return b.Name + ", group " + clean(b.Group)
 }
 
+// Shown is the name of a budget, and of the group that is meant, without the kind.
+func (b *Budget) Shown() string { return strings.TrimPrefix(b.blocking(), distributed) }
+
 // Members are the pods of a budget by their places.
 type Members struct {
 	// Places of the pods of the budget, in the same order.

@@ -186,7 +186,7 @@ func left(in budget.Input, d budget.Decision) []string {
 			after = max(after-1, 0)
 		}
 		lines = append(lines, fmt.Sprintf("budget %s: %d of %d pods are available, %d must be; after this pod %d more may go",
-			b.Name, n.Current, n.Total, n.Desired, after))
+			b.Shown(), n.Current, n.Total, n.Desired, after))
 	}
 	return lines
 }
