@@ -11,7 +11,6 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/groups"
 	"github.com/limpet-io/limpet/internal/console/facts"
-	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -79,7 +78,7 @@ func groupsOf(f *facts.Facts, of *limpetv1alpha1.DistributedPodDisruptionBudget)
 		for _, pod := range b.Pods {
 			has[pod.UID+"/"+pod.Name] = true
 		}
-		n := budget.Count(b, ledger.Book{}, f.Now)
+		n := budget.Count(b, budget.Input{}.Book, f.Now)
 		name := "DistributedPodDisruptionBudget/" + of.Name
 		if b.Group != "" {
 			name += " (group " + b.Group + ")"

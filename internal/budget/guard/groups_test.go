@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,9 +45,7 @@ func members(t *testing.T, ns, name string, labels map[string]string, replicas, 
 	t.Helper()
 	set := testenv.AStatefulSet(name, int32(replicas)).In(ns)
 	set.Spec.Template.Labels = map[string]string{"app": "db"}
-	for key, value := range labels {
-		set.Spec.Template.Labels[key] = value
-	}
+	maps.Copy(set.Spec.Template.Labels, labels)
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: set.Spec.Template.Labels}
 	put(t, set.StatefulSet)
 	var all []*corev1.Pod

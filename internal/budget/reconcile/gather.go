@@ -20,18 +20,18 @@ import (
 
 // situation is what one reconcile knows of a budget.
 type situation struct {
-	now    time.Time
-	pub    *policyv1beta1.PodUnavailableBudget
-	facts  disruption.Facts
+	now   time.Time
+	pub   *policyv1beta1.PodUnavailableBudget
+	facts disruption.Facts
 	// divided is the object of which pub is what budget.Undivided returns, and groups are all of its groups;
 	// nil for a PodUnavailableBudget.
 	divided *limpetv1alpha1.DistributedPodDisruptionBudget
 	groups  []budget.Budget
 	counts  []budget.Numbers // of the groups, since status
-	book   ledger.Book
-	seen   ledger.Seen // the pods of the book's entries
-	causes map[types.UID]cause
-	guard  guardState
+	book    ledger.Book
+	seen    ledger.Seen // the pods of the book's entries
+	causes  map[types.UID]cause
+	guard   guardState
 	// missed is when a pod last went without a request that was judged, not for its node.
 	missed time.Time
 	before []metav1.Condition // of the budget

@@ -21,17 +21,15 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// divided is a budget of one pod of each group.
-func divided(ns, name string, groups *limpetv1alpha1.BudgetGroups) *limpetv1alpha1.DistributedPodDisruptionBudget {
-	b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
-	b.Spec.Selector, b.Spec.Groups = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, groups
+// divided is a budget of one pod of each group of the pods with app=db.
+func divided(ns string, groups *limpetv1alpha1.BudgetGroups) *limpetv1alpha1.DistributedPodDisruptionBudget {
+	b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "db"}}
+	b.Spec.Selector, b.Spec.Groups = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}, groups
 	b.Spec.MaxUnavailable = new(intstr.FromInt32(1))
 	return b
 }
 
-func ring(size int32) *limpetv1alpha1.BudgetGroups {
-	return &limpetv1alpha1.BudgetGroups{Sliding: &limpetv1alpha1.SlidingGroups{OrderBy: limpetv1alpha1.OrderOrdinal, Size: size, Wrap: true}}
-}
+var ring = &limpetv1alpha1.BudgetGroups{Sliding: &limpetv1alpha1.SlidingGroups{OrderBy: limpetv1alpha1.OrderOrdinal, Size: 3, Wrap: true}}
 
 // showsGroups waits for a status without its conditions.
 func showsGroups(t *testing.T, b *limpetv1alpha1.DistributedPodDisruptionBudget, want limpetv1alpha1.DistributedPodDisruptionBudgetStatus) {
@@ -52,7 +50,7 @@ func showsGroups(t *testing.T, b *limpetv1alpha1.DistributedPodDisruptionBudget,
 func TestARingShowsItsNumbers(t *testing.T) {
 	startReconciler(t)
 	set := testenv.AStatefulSet("db", 9).In(env.Namespace(t))
-	b := divided(set.Namespace, "db", ring(3))
+	b := divided(set.Namespace, ring)
 	env.Create(t, set.StatefulSet, b)
 	all := pods(t, set, 9)
 	showsGroups(t, b, limpetv1alpha1.DistributedPodDisruptionBudgetStatus{DisruptionsAllowed: 3, CurrentHealthy: 9, ExpectedPods: 9, TotalGroups: 9})
@@ -84,7 +82,7 @@ func TestARingShowsItsNumbers(t *testing.T) {
 func TestTheStatusIsBounded(t *testing.T) {
 	startReconciler(t)
 	set := testenv.AStatefulSet("db", 10_000).In(env.Namespace(t))
-	b := divided(set.Namespace, "db", ring(3))
+	b := divided(set.Namespace, ring)
 	env.Create(t, set.StatefulSet, b)
 	testenv.Eventually(t, func() error {
 		env.Read(t, client.ObjectKeyFromObject(b), b)
@@ -110,7 +108,7 @@ func TestADividedBudgetIsEnforced(t *testing.T) {
 	webhooks := m.guarding(t)
 	m.start(t, m.reconciler(), m.labeler(clock.RealClock{}))
 	set := testenv.AStatefulSet("db", 3).In(env.Namespace(t))
-	b := divided(set.Namespace, "db", ring(3))
+	b := divided(set.Namespace, ring)
 	b.Annotations = map[string]string{policyv1beta1.AnnotationFailurePolicy: "Closed"}
 	env.Create(t, set.StatefulSet, b)
 	all := pods(t, set, 3)
@@ -132,7 +130,7 @@ func TestADividedBudgetIsEnforced(t *testing.T) {
 func TestAFreeUnitOfAGroupWakesItsController(t *testing.T) {
 	m := startReconciler(t)
 	ns := env.Namespace(t)
-	b := divided(ns, "db", &limpetv1alpha1.BudgetGroups{ByLabel: "rack"})
+	b := divided(ns, &limpetv1alpha1.BudgetGroups{ByLabel: "rack"})
 	env.Create(t, b)
 	var waiting []ledger.Waiting
 	sets := map[string]*testenv.StatefulSet{}
@@ -170,7 +168,7 @@ func TestADividedBudgetKeepsTheBook(t *testing.T) {
 	webhooks := m.guarding(t)
 	m.start(t, m.reconciler(), m.labeler(clock.RealClock{}))
 	set := testenv.AStatefulSet("db", 3).In(env.Namespace(t))
-	b := divided(set.Namespace, "db", ring(3))
+	b := divided(set.Namespace, ring)
 	env.Create(t, set.StatefulSet, b)
 	all := pods(t, set, 3)
 	labelled(t, set.Namespace, "open", false)

@@ -41,7 +41,7 @@ func (w *Distributed) ValidateUpdate(_ context.Context, before, after *limpetv1a
 		return nil, nil
 	}
 	added, known := review.Compare(judgeDistributed(before), judgeDistributed(after))
-	warnings := append(append(admission.Warnings(known), useless(budget.Undivided(after))...), unreachable(after)...)
+	warnings := append(append(known, useless(budget.Undivided(after))...), unreachable(after)...)
 	return warnings, review.Invalid(distributedKind, after.Name, added)
 }
 
