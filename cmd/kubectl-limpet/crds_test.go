@@ -46,6 +46,7 @@ func TestACRDThatGoesWhileACommandRunsIsNamed(t *testing.T) {
 	for _, kind := range []string{
 		"persistentpodstates.apps.kruise.io", "workloadspreads.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
 		"ipreservations.limpet.dev", "nodeippools.limpet.dev", "disruptionbooks.limpet.dev", "borrowedaddresses.limpet.dev", facts.NodeNetworks,
+		"distributedpoddisruptionbudgets.limpet.dev",
 	} {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kind}}
 		if err := env.Client.Delete(t.Context(), crd); err != nil {

@@ -81,6 +81,12 @@ func TestTheOrdinaryRolesCoverAllKinds(t *testing.T) {
 					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MaxUnavailable: &intstr.IntOrString{IntVal: 1},
 				},
 			},
+			&limpetv1alpha1.DistributedPodDisruptionBudget{
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
+				Spec: limpetv1alpha1.DistributedPodDisruptionBudgetSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MaxUnavailable: &intstr.IntOrString{IntVal: 1},
+				},
+			},
 		} {
 			if err := c.Create(t.Context(), o); mayWrite == apierrors.IsForbidden(err) || err != nil && !apierrors.IsForbidden(err) {
 				t.Errorf("%s creates a %T: %v", user, o, err)
@@ -93,7 +99,7 @@ func TestTheOrdinaryRolesCoverAllKinds(t *testing.T) {
 		if err := c.Create(t.Context(), lent); !apierrors.IsForbidden(err) {
 			t.Errorf("%s creates a loan: %v", user, err)
 		}
-		for _, kind := range []string{"persistentpodstates", "workloadspreads", "podunavailablebudgets", "ipreservations", "borrowedaddresses", "disruptionbooks"} {
+		for _, kind := range []string{"persistentpodstates", "workloadspreads", "podunavailablebudgets", "ipreservations", "borrowedaddresses", "disruptionbooks", "distributedpoddisruptionbudgets"} {
 			if err := list(t, c, ns, kind); err != nil {
 				t.Errorf("%s lists %s: %v", user, kind, err)
 			}
@@ -107,6 +113,7 @@ func list(t *testing.T, c client.Client, ns, kind string) error {
 		"persistentpodstates": &appsv1beta1.PersistentPodStateList{}, "workloadspreads": &appsv1beta1.WorkloadSpreadList{},
 		"podunavailablebudgets": &policyv1beta1.PodUnavailableBudgetList{}, "ipreservations": &limpetv1alpha1.IPReservationList{},
 		"borrowedaddresses": &limpetv1alpha1.BorrowedAddressList{}, "disruptionbooks": &limpetv1alpha1.DisruptionBookList{},
+		"distributedpoddisruptionbudgets": &limpetv1alpha1.DistributedPodDisruptionBudgetList{},
 	}
 	return c.List(t.Context(), lists[kind], client.InNamespace(ns))
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -28,7 +29,7 @@ func budgetsOf(ctx context.Context, c client.Reader, namespace string, options .
 		return nil, fmt.Errorf("list PodUnavailableBudgets in namespace %s: %w", namespace, err)
 	}
 	var others limpetv1alpha1.DistributedPodDisruptionBudgetList
-	if err := c.List(ctx, &others, options...); err != nil {
+	if err := c.List(ctx, &others, options...); err != nil && !cluster.NotServed(err) { // a chart is upgraded without its CRDs
 		return nil, fmt.Errorf("list DistributedPodDisruptionBudgets in namespace %s: %w", namespace, err)
 	}
 	for i := range others.Items {

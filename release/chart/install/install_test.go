@@ -199,6 +199,7 @@ func (c cluster) removed() {
 	for _, crd := range []string{
 		"persistentpodstates.apps.kruise.io", "workloadspreads.apps.kruise.io", "podunavailablebudgets.policy.kruise.io",
 		"borrowedaddresses.limpet.dev", "disruptionbooks.limpet.dev", "ipreservations.limpet.dev", "nodeippools.limpet.dev",
+		"distributedpoddisruptionbudgets.limpet.dev",
 	} {
 		if !strings.Contains(crds, "/"+crd+"\n") {
 			c.t.Errorf("helm uninstall deleted the CRD %s", crd)

@@ -14,7 +14,7 @@ func Describe(ctx context.Context, b *Bed) string {
 	var report strings.Builder
 	for _, args := range [][]string{
 		{"get", "nodes,pods", "-A", "-o", "wide"},
-		{"get", "persistentpodstates,workloadspreads,ipreservations,borrowedaddresses,nodeippools,podunavailablebudgets,disruptionbooks", "-A"},
+		{"get", "persistentpodstates,workloadspreads,ipreservations,borrowedaddresses,nodeippools,podunavailablebudgets,distributedpoddisruptionbudgets,disruptionbooks", "-A"},
 		{"get", "events", "-A", "--field-selector=type!=Normal", "--sort-by=.lastTimestamp"},
 		{"-n", System, "logs", "-l", "app.kubernetes.io/name=limpet-agent", "--tail=30", "--prefix"},
 		{"-n", System, "logs", "-l", "app.kubernetes.io/name=limpet-controller", "--tail=30", "--prefix"},
