@@ -21,36 +21,16 @@ func placeOf(of *limpetv1alpha1.DistributedPodDisruptionBudget, pod *corev1.Pod)
 	return groups.PlaceOf(of.Spec.Groups, pod)
 }
 
-// dividing returns the first DistributedPodDisruptionBudgets that cover a pod.
-func dividing(candidates []*limpetv1alpha1.DistributedPodDisruptionBudget, pod *corev1.Pod, most int) []covering {
-	var found []covering
-	for _, of := range candidates {
-		if len(found) == most {
-			break
-		}
-		object := budget.Undivided(of)
-		matcher, err := budget.MatcherOf(object)
-		if err == nil && matcher.Covers(pod, nil) { // see matching
-			found = append(found, covering{object: object, matcher: matcher, divided: of})
-		}
+// weigh returns how many pods a decision looks at again, or makes room for, because budgets have groups.
+func (r *Reader) weigh(ctx context.Context, namespace string, covering []covering, objects int) (weight int, _ error) {
+	wanted, err := r.wanted(ctx, namespace)
+	if err != nil {
+		return 0, err
 	}
-	return found
-}
-
-// weigh returns how many pods and workloads a decision looks at, or makes room for, where each budget looks
-// at all objects of the namespace.
-func (r *Reader) weigh(ctx context.Context, namespace string, covering []covering, objects int) (int, error) {
-	weight, wanted := len(covering)*objects, -1
 	for i := range covering {
 		of := covering[i].divided
 		if of == nil {
 			continue
-		}
-		if wanted < 0 {
-			var err error
-			if wanted, err = r.wanted(ctx, namespace); err != nil {
-				return 0, err
-			}
 		}
 		weight += wanted
 		if s := of.Spec.Groups; s != nil && s.Sliding != nil && s.Sliding.OrderBy == limpetv1alpha1.OrderLabel { // many pods may share a place

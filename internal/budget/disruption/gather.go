@@ -221,6 +221,22 @@ func matching(candidates []*policyv1beta1.PodUnavailableBudget, pod *corev1.Pod,
 	return found
 }
 
+// dividing returns the first DistributedPodDisruptionBudgets that cover a pod.
+func dividing(candidates []*limpetv1alpha1.DistributedPodDisruptionBudget, pod *corev1.Pod, most int) []covering {
+	var found []covering
+	for _, of := range candidates {
+		if len(found) == most {
+			break
+		}
+		object := budget.Undivided(of)
+		matcher, err := budget.MatcherOf(object)
+		if err == nil && matcher.Covers(pod, nil) { // see matching
+			found = append(found, covering{object: object, matcher: matcher, divided: of})
+		}
+	}
+	return found
+}
+
 // chains remembers the controllers of pods during one decision: thousands of pods have few.
 type chains struct {
 	cached client.Reader

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,10 +101,15 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if objects, err = j.reader.weigh(ctx, c.request.Pod.Namespace, c.covering, objects); err != nil {
-		return Answer{}, err
+	weight := len(c.covering) * objects
+	if slices.ContainsFunc(c.covering, func(of covering) bool { return of.divided != nil }) {
+		more, err := j.reader.weigh(ctx, c.request.Pod.Namespace, c.covering, objects)
+		if err != nil {
+			return Answer{}, err
+		}
+		weight += more
 	}
-	leave, err := j.turns.Enter(ctx, c.request.Pod.Namespace, objects)
+	leave, err := j.turns.Enter(ctx, c.request.Pod.Namespace, weight)
 	if err != nil {
 		return Answer{}, fmt.Errorf("wait for other decisions in namespace %s: %w", c.request.Pod.Namespace, err)
 	}
