@@ -39,10 +39,10 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 	}
 	r.MustRegister(m.unguarded,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "limpet_budgets", Help: "PodUnavailableBudgets that the leader has reconciled.",
+			Name: "limpet_budgets", Help: "Budgets of both kinds that the leader has reconciled.",
 		}, func() float64 { all, _, _ := m.sum(); return float64(all) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "limpet_budgets_not_enforced", Help: "PodUnavailableBudgets whose condition Enforced is not True.",
+			Name: "limpet_budgets_not_enforced", Help: "Budgets of both kinds whose condition Enforced is not True.",
 		}, func() float64 { _, not, _ := m.sum(); return float64(not) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "limpet_budget_longest_wait_seconds",
