@@ -106,10 +106,10 @@ type Agent struct {
 	ipam         atomic.Pointer[plan.NodeIPAM]
 	reportedIPAM plan.NodeIPAM // as of the last event
 
-	stateModified time.Time // of the state when it was last read
-	lastFull      time.Time // when all steps last ran
-	refilled      bool      // whether the node has a state, or needs none from the API
-	unsure        bool      // whether the wall clock was not synchronized in the last round
+	stateModified time.Time   // of the state when it was last read
+	lastFull      time.Time   // when all steps last ran
+	refilled      atomic.Bool // whether the node has a state, or needs none from the API
+	unsure        bool        // whether the wall clock was not synchronized in the last round
 	nextAudit     time.Time
 	found         []audit.Finding // in the last audit
 	reported      []audit.Finding // of them, those that were logged

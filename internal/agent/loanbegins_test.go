@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -62,4 +63,22 @@ func TestALoanWaitsForTheReservationsOfItsNode(t *testing.T) {
 	n.metricIs(t, "limpet_agent_failures_total refill", tries)
 	n.recordIs(t, ns, "web-0", "lent 7")
 	n.recordIs(t, ns, "db-0", "own")
+}
+
+// TestANodeIsSetUpThoughItsReservationsCannotBeRead has a new node in a cluster without the kind IPReservation: its pods start.
+func TestANodeIsSetUpThoughItsReservationsCannotBeRead(t *testing.T) {
+	n := newOwn(t, "loan-unread", "10.38.1.0/24", "192.0.2.1")
+	if err := os.RemoveAll(n.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	n.REST.Wrap(func(to http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/ipreservations") {
+				return nil, errors.New("no such kind")
+			}
+			return to.RoundTrip(r)
+		})
+	})
+	a := n.start(t)
+	testenv.Eventually(t, a.Ready)
 }

@@ -57,7 +57,7 @@ func (a *Agent) setUpNetwork(ctx context.Context) error {
 		}
 		return errors.Join(err, unrecorded)
 	}
-	if d.Fresh && (!a.refilled || !a.lending.knows(d.Owns)) { // another node may have an address of a new range, as a guest
+	if d.Fresh && !a.lending.knows(d.Owns) { // another node may have an address of a new range, as a guest
 		a.networkInstalled.Store(in.Current != nil)
 		return errors.Join(err, unrecorded)
 	}

@@ -13,7 +13,7 @@ import (
 func (a *Agent) refill(ctx context.Context) error {
 	begun, err := a.store.Initialized()
 	if err != nil || begun {
-		a.refilled = err == nil
+		a.refilled.Store(err == nil)
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, fullPeriod)
@@ -25,7 +25,7 @@ func (a *Agent) refill(ctx context.Context) error {
 	all := plan.Refill(a.Node, shown, a.MaxRetain, a.Now())
 	store, err := a.begin()
 	if err != nil || store == nil || len(all) == 0 {
-		a.refilled = err == nil
+		a.refilled.Store(err == nil)
 		return err
 	}
 	err = store.Update(ctx, func(tx *persistence.Tx) error {
@@ -37,7 +37,8 @@ func (a *Agent) refill(ctx context.Context) error {
 		}
 		return err
 	})
-	if a.refilled = err == nil; a.refilled {
+	if err == nil {
+		a.refilled.Store(true)
 		a.metrics.recovered(recoveredNode, len(all))
 		a.Log.Info("This node had no state, and the API shows reservations of it: its files are gone, and its pods get their addresses back", "reservations", len(all))
 	}

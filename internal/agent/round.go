@@ -21,7 +21,7 @@ const (
 func (a *Agent) round(ctx context.Context) {
 	now := a.Clock.Now()
 	full := now.Sub(a.lastFull) >= fullPeriod
-	if full && !a.refilled { // before a pod can start
+	if full && !a.refilled.Load() { // before a pod can start
 		a.step("refill", func() error { return a.refill(ctx) })
 	}
 	if full || !a.pluginInstalled.Load() {
@@ -93,7 +93,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })
 	a.step("reconcile", func() error { return a.correctAttachments(ctx, networks) })
 	a.offer(networks)
-	if a.lending != nil && a.refilled && a.decided.Owns != nil { // what begins a state leaves nothing to refill
+	if a.lending != nil && a.decided.Owns != nil {
 		a.lending.offer(networks)
 	}
 	a.step("fold", func() error { return fold(ctx, a.store) })
@@ -103,7 +103,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 // offer hands the objects of the state to the loop that shows them, which knows the owner. While the agent does not know
 // how its node takes the NodeNetwork, the pool stays as it is: a restart must not take its condition away.
 func (a *Agent) offer(networks []network) {
-	if !a.refilled {
+	if !a.refilled.Load() {
 		return // the API may show what a state was before the node was installed again
 	}
 	var hold []string
