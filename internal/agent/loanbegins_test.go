@@ -39,7 +39,7 @@ func TestALoanBeginsNoStateBesideRunningPods(t *testing.T) {
 // TestALoanWaitsForTheReservationsOfItsNode has a node without files, of which the API shows a reservation and a loan. The
 // record of the loan must not begin the state: nothing would be refilled.
 func TestALoanWaitsForTheReservationsOfItsNode(t *testing.T) {
-	ns, n := env.Namespace(t), newOwn(t, "loan-anew", "10.37.1.0/24", "192.0.2.1")
+	ns, n := env.Namespace(t), newOwn(t, "loan-again", "10.37.1.0/24", "192.0.2.1")
 	n.keep(t, ns, "db-0", "10.37.1.5", func(*reservation.Reservation) {})
 	stop := n.startUntil(t)
 	n.apiShows(t, map[string]v1alpha1.IPState{"db-0": v1alpha1.IPReserved})

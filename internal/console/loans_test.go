@@ -25,15 +25,15 @@ func TestAnAddressOnLoan(t *testing.T) {
 		says   string
 		remedy string // part of it; "" for no problem
 	}{
-		"home is asked":            {limpetv1alpha1.BorrowedAddressStatus{Phase: "Asked"}, time.Second, "the node is asked to lend it", ""},
-		"home does not answer":     {limpetv1alpha1.BorrowedAddressStatus{Phase: "Asked"}, long, "the node is asked to lend it", "kubectl taint node n1 "},
-		"lent to nobody":           {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent"}, long, "it is lent, and no pod has it", ""},
-		"lent":                     {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent", Borrower: "n2"}, long, "it is lent to node n2", ""},
-		"the borrower is silent":   {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent", Borrower: "n2", GiveBack: true}, long, "node n2 shall give it back", "kubectl taint node n2 "},
-		"it ends":                  {limpetv1alpha1.BorrowedAddressStatus{Phase: "Ending", Borrower: "n2"}, long, "node n2 shall give it back", "kubectl taint node n2 "},
-		"it ended":                 {limpetv1alpha1.BorrowedAddressStatus{Phase: "Ended"}, long, "the node has it back", ""},
-		"lent, and nobody knows":   {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent", Borrower: "?"}, long, "it was lent, and nothing tells to which node", `kubectl patch borrowedaddress b -n shop --type=merge -p '{"status":{"borrower":null,"epoch":1}}'`},
-		"lent, before a date came": {limpetv1alpha1.BorrowedAddressStatus{Phase: "Asked"}, -1, "the node is asked to lend it", ""},
+		"home is asked":                 {limpetv1alpha1.BorrowedAddressStatus{Phase: "Asked"}, time.Second, "the node is asked to lend it", ""},
+		"home does not answer":          {limpetv1alpha1.BorrowedAddressStatus{Phase: "Asked"}, long, "the node is asked to lend it", "kubectl taint node n1 "},
+		"lent, and no pod has it":       {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent"}, long, "it is lent, and no pod has it", ""},
+		"lent":                          {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent", Borrower: "n2"}, long, "it is lent to node n2", ""},
+		"the borrower is silent":        {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent", Borrower: "n2", GiveBack: true}, long, "node n2 shall give it back", "kubectl taint node n2 "},
+		"it ends":                       {limpetv1alpha1.BorrowedAddressStatus{Phase: "Ending", Borrower: "n2"}, long, "node n2 shall give it back", "kubectl taint node n2 "},
+		"it ended":                      {limpetv1alpha1.BorrowedAddressStatus{Phase: "Ended"}, long, "the node has it back", ""},
+		"lent, and nothing tells where": {limpetv1alpha1.BorrowedAddressStatus{Phase: "Lent", Borrower: "?"}, long, "it was lent, and nothing tells to which node", `kubectl patch borrowedaddress b -n shop --type=merge -p '{"status":{"borrower":null,"epoch":1}}'`},
+		"lent, before a date came":      {limpetv1alpha1.BorrowedAddressStatus{Phase: "Asked"}, -1, "the node is asked to lend it", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := installed()

@@ -54,7 +54,7 @@ type Sizes struct {
 	At map[string]int32
 	// Placed is how many of them ordinals tell.
 	Placed int32
-	// Anywhere is how many pods are wanted of which nobody knows the place before they are there. Each
+	// Anywhere is how many pods are wanted whose place is not known before they are there. Each
 	// group counts them.
 	Anywhere int32
 }

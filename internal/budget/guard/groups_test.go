@@ -113,7 +113,7 @@ func TestARingInOneObject(t *testing.T) {
 }
 
 // Pods that do not exist at this moment are away: a replica by its ordinal, a pod of a template by its label, and one
-// of which nobody knows the place in each group.
+// without a known place in each group.
 func TestPodsThatDoNotExistAreAway(t *testing.T) {
 	serve(t)
 	t.Run("ring", func(t *testing.T) {
