@@ -27,7 +27,7 @@ type Pace struct {
 	// Ends is how long the addresses of a pod that has ended are shown as attached. A pod that is back
 	// within this time costs one write and not two. Readers know from the pod that it is gone.
 	Ends time.Duration
-	// Last bounds the pass that the loop makes when it ends; zero to make none. A restart of the node must not
+	// Last bounds the passes that the loop makes when it ends; zero to make none. A restart of the node must not
 	// leave the addresses of pods that have ended shown as attached until the node is back.
 	Last time.Duration
 }
@@ -143,22 +143,27 @@ func (l *Loop) Run(ctx context.Context) {
 		})
 		l.wait(ctx, due)
 	}
-	l.lastPass(ctx)
+	l.lastPasses(ctx)
 }
 
-// lastPass writes what else would wait for its time, after ctx has ended. A loop that has not asked the server
-// yet leaves the objects to the next agent.
-func (l *Loop) lastPass(ctx context.Context) {
+// lastPasses writes what else would wait for its time, after ctx has ended. A loop that has not asked the server
+// yet leaves the objects to the next agent. The second pass writes what the first has found changed on the server: the end
+// of ctx may have hidden the answer to a write.
+func (l *Loop) lastPasses(ctx context.Context) {
 	if l.Pace.Last == 0 || l.memory.shown == nil {
 		return
 	}
-	l.Pace.Counts, l.Pace.Ends, l.memory.rest = 0, 0, time.Time{}
+	l.Pace.Counts, l.Pace.Ends = 0, 0
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.Pace.Last)
 	defer cancel()
-	l.Around(ctx, func() error {
-		_, err := l.passWithin(ctx, bounded)
-		return err
-	})
+	for range 2 {
+		l.memory.rest = time.Time{}
+		clear(l.memory.retries)
+		l.Around(ctx, func() error {
+			_, err := l.passWithin(ctx, bounded)
+			return err
+		})
+	}
 }
 
 // wait returns when there are newer objects, when a namespace has come or gone, or when a time has come.
