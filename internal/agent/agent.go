@@ -106,9 +106,11 @@ type Agent struct {
 	ipam         atomic.Pointer[plan.NodeIPAM]
 	reportedIPAM plan.NodeIPAM // as of the last event
 
-	stateModified time.Time   // of the state when it was last read
-	lastFull      time.Time   // when all steps last ran
+	stateModified time.Time // of the state when it was last read
+	lastFull      time.Time // when all steps last ran
+	refilling     sync.Mutex
 	refilled      atomic.Bool // whether the node has a state, or needs none from the API
+	hadState      bool        // whether the node had a state in the last round
 	unsure        bool        // whether the wall clock was not synchronized in the last round
 	nextAudit     time.Time
 	found         []audit.Finding // in the last audit

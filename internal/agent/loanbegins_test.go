@@ -60,7 +60,27 @@ func TestALoanWaitsForTheReservationsOfItsNode(t *testing.T) {
 		})
 	})
 	n.start(t)
-	n.metricIs(t, "limpet_agent_failures_total refill", tries)
+	n.recordIs(t, ns, "web-0", "lent 7")
+	n.recordIs(t, ns, "db-0", "own")
+}
+
+// TestALoanRefillsAStateThatIsGone removes the files of a node on which no pod runs, while its agent runs: the record of a loan
+// begins the state with the reservations that the API shows.
+func TestALoanRefillsAStateThatIsGone(t *testing.T) {
+	ns, n := env.Namespace(t), newOwn(t, "loan-emptied", "10.39.1.0/24", "192.0.2.1")
+	n.keep(t, ns, "db-0", "10.39.1.5", func(*reservation.Reservation) {})
+	n.start(t)
+	n.apiShows(t, map[string]v1alpha1.IPState{"db-0": v1alpha1.IPReserved})
+	files, err := filepath.Glob(filepath.Join(n.StateDir, "limpet.*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files of the state: %v, %v", files, err)
+	}
+	for _, f := range files {
+		if err := os.RemoveAll(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newLoan(t, ns, "web-0", "10.39.1.7", loan.Loan{Home: n.Node, Phase: loan.Lent, Borrower: "elsewhere", Epoch: 7})
 	n.recordIs(t, ns, "web-0", "lent 7")
 	n.recordIs(t, ns, "db-0", "own")
 }

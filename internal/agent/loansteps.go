@@ -24,9 +24,6 @@ import (
 // errPodsRun tells that an empty state would give the addresses of pods to others.
 var errPodsRun = errors.New("the state of the node is gone, and pods with addresses run: the next pod that starts or ends makes it again, and so does limpet-ipam check --repair")
 
-// errNotRefilled tells that there would be nothing to refill in the state that a loan has begun.
-var errNotRefilled = errors.New("the reservations of this node were not read from the API server yet")
-
 // lendSteps bounds the steps of one owner in a row.
 const lendSteps = 8
 
@@ -188,10 +185,10 @@ func (p lendPass) write(ctx context.Context, c plan.LoanCase, s loan.Step) error
 	return nil
 }
 
-// beginWith begins the state of a node that has none.
+// beginWith begins the state of a node that has none: with its reservations, before a record ends that it is to be refilled.
 func (p lendPass) beginWith(ctx context.Context, record func(*persistence.Tx) error) error {
-	if !p.refilled.Load() {
-		return errNotRefilled
+	if err := p.refill(ctx); err != nil {
+		return err
 	}
 	store, err := p.begin()
 	switch {

@@ -11,6 +11,8 @@ import (
 // refill makes the state of a node that has none from the reservations that the API shows of the node: it was installed
 // again under its name, and its pods come back. It does nothing where pods with addresses run: they make the state.
 func (a *Agent) refill(ctx context.Context) error {
+	a.refilling.Lock() // rounds and loans may both find that there is no state
+	defer a.refilling.Unlock()
 	begun, err := a.store.Initialized()
 	if err != nil || begun {
 		a.refilled.Store(err == nil)
@@ -42,6 +44,16 @@ func (a *Agent) refill(ctx context.Context) error {
 		a.metrics.recovered(recoveredNode, len(all))
 		a.Log.Info("This node had no state, and the API shows reservations of it: its files are gone, and its pods get their addresses back", "reservations", len(all))
 	}
+	return err
+}
+
+// noteState has a state refilled that was there and is gone: until then the API shows what it was.
+func (a *Agent) noteState() error {
+	exists, err := a.store.Initialized()
+	if err == nil && a.hadState && !exists {
+		a.refilled.Store(false)
+	}
+	a.hadState = exists
 	return err
 }
 

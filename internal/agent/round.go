@@ -81,6 +81,9 @@ func (a *Agent) handleState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.noteState(); err != nil {
+		return err
+	}
 	now := a.Now()
 	if now.Unsure && !a.unsure {
 		a.Log.Info("The wall clock is not synchronized: reservations from before the boot stay until it is, or for 10 minutes")
