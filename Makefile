@@ -19,7 +19,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net encoding/json,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: pictures numbers chaos chart release reference licences score sbom reproducible vulncheck help demo test test-all test-unit test-e2e test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: pictures numbers chaos chart release reference licences score sbom reproducible vulncheck help demo test test-all test-unit test-e2e test-versions test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ test-unit: build assets ## Run those of make test that need no three-node cluste
 
 test-e2e: build ## Run those of make test that need a three-node cluster
 	test/run.sh e2e
+
+test-versions: build ## Run the tests with API servers against Kubernetes 1.30, 1.32 and 1.34; MINORS="1.30" takes one
+	test/run.sh versions
 
 test-upgrade: root build ## Upgrade from an earlier commit (FROM=COMMIT) and back, in every order; writes docs/operate/runs/upgrade.md
 	cd test/e2e && $(GO) run ./cmd/upgrade -from "$(FROM)" -out docs/operate/runs/upgrade.md $(UPGRADE_FLAGS)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs the tests of all modules, also after one has failed, and ends with the minutes of each part and all failures.
-# Usage: test/run.sh unit|e2e|test|all
+# Usage: test/run.sh unit|e2e|test|all|versions
 #   unit   what needs no three-node cluster
 #   e2e    the promises to users on such a cluster
 #   test   both
 #   all    both with what is rare and long, which `go test -short` leaves out, and with the race detector
+#   versions   with the API server, the scheduler and the controllers of each earlier Kubernetes; MINORS="1.30" takes one
 set -uo pipefail
 cd "$(dirname "$0")/.."
 suite=${1:-} go=${GO:-go} logs=bin/logs beside=
@@ -18,8 +19,12 @@ unit) parts=("${unit[@]}") ;;
 e2e) parts=("${e2e[@]}") ;;
 test) parts=("${unit[@]}" "${e2e[@]}") ;;
 all) parts=("${unit[@]}" "${e2e[@]}" "${long[@]}") ;;
+versions)
+	parts=()
+	for minor in ${MINORS:=1.30 1.32 1.34}; do parts+=("kubernetes/$minor"); done
+	;;
 *)
-	echo "test/run.sh: there is no suite '$suite'; unit, e2e, test and all are the suites" >&2
+	echo "test/run.sh: there is no suite '$suite'; unit, e2e, test, all and versions are the suites" >&2
 	exit 2
 	;;
 esac
@@ -132,8 +137,17 @@ together() {
 	wait "$beside"
 }
 
+# earlier MINOR runs the packages that start API servers with the programs of another Kubernetes.
+earlier() {
+	export LIMPET_PROGRAMS=$PWD/bin/kubernetes-$1
+	# shellcheck disable=SC2046 # names without spaces
+	LIMPET_KUBERNETES=$1 bin/limpet-cluster assets --dir "$LIMPET_PROGRAMS" $(sed 's/#.*//' test/programs/programs.txt) &&
+		tests . -timeout 40m -p "$(($(nproc) + 1))" $(others)
+}
+
 began=$SECONDS
 case $suite in
+versions) for minor in $MINORS; do part "kubernetes/$minor" earlier "$minor"; done ;;
 unit)
 	limpet
 	nodes

@@ -95,6 +95,7 @@ const (
 
 // All controllers are dead, and sixty pods are rebuilt that ran on three nodes.
 func TestPodsComeHomeWithoutAnyController(t *testing.T) {
+	env.Since(t, 36, "MutatingAdmissionPolicies of v1")
 	install(t)
 	for _, name := range []string{"m1", "m2", "m3"} {
 		env.Create(t, testenv.ANode(name).Labelled(stage, "yes").Tainted(stage, corev1.TaintEffectNoSchedule).WithRoom(110, 64).Node)

@@ -60,6 +60,7 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	if err != nil {
 		return err
 	}
+	addUnserved(own)
 	server.Register(serving.ConversionPath, conversion.NewWebhookHandler(own, mgr.GetConverterRegistry()))
 	return nil
 }

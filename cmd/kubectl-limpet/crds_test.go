@@ -19,6 +19,7 @@ import (
 // TestACRDThatGoesWhileACommandRunsIsNamed deletes one CRD after the other under a command that has read all kinds before.
 // The kind of the NodeNetwork is missed where deploy/node-network is applied, and not elsewhere.
 func TestACRDThatGoesWhileACommandRunsIsNamed(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	testenv.Beside(t, &env)
 	c := commands{config: genericclioptions.NewConfigFlags(true)}
 	reader := facts.Reader{Client: env.Client, Now: time.Now}

@@ -24,6 +24,7 @@ func nodeNetwork(ranges ...string) *v1alpha1.NodeNetwork {
 
 // TestTheAPIServerRefusesABadNodeNetwork applies objects as users do. Each refusal names the field.
 func TestTheAPIServerRefusesABadNodeNetwork(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	group := func(name string, mtu int32, labels map[string]string) *v1alpha1.NodeNetwork {
 		o := nodeNetwork()
 		o.Spec.Groups = []v1alpha1.NodeGroup{{Name: name, MTU: mtu, NodeLabels: labels}}
@@ -69,6 +70,7 @@ func TestTheAPIServerRefusesABadNodeNetwork(t *testing.T) {
 // TestTheLargestNodeNetworkIsStored compares the ranges of as many nodes as the CRD allows: the comparison of each pair
 // must not cost the API server more than it allows.
 func TestTheLargestNodeNetworkIsStored(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	o := nodeNetwork()
 	o.Spec.MTU = 1450
 	for i := range 128 {
@@ -94,6 +96,7 @@ func TestTheLargestNodeNetworkIsStored(t *testing.T) {
 // TestARangeIsRetiredBeforeItIsRemoved changes an object: pods of one node must not meet pods of another that has their
 // addresses.
 func TestARangeIsRetiredBeforeItIsRemoved(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	o := nodeNetwork("n1 Further 10.200.1.0/24", "n2 Retired 10.200.2.0/24")
 	env.Create(t, o)
 	for name, tc := range map[string]struct {

@@ -69,6 +69,7 @@ func (n *node) configuredIs(t *testing.T, reason string, generation int64, word 
 
 // A record that cannot be read, or written, keeps no node from the settings and the routes of the object.
 func TestADamagedRecordOfTheNodeNetworkIsReplaced(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	inNetNS(t)
 	n := newNode(t, "net-3")
 	n.OwnNetwork, n.Accepts = true, func([]byte) error { return nil }
@@ -104,6 +105,7 @@ func TestADamagedRecordOfTheNodeNetworkIsReplaced(t *testing.T) {
 // TestAgentsApplyTheNodeNetwork runs the agents of two nodes: they take their settings, refuse what they cannot have,
 // and keep what they have when the object is deleted, also over a restart.
 func TestAgentsApplyTheNodeNetwork(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	inNetNS(t)
 	h := handle(t)
 	one, two := newNode(t, "net-1"), newNode(t, "net-2")
@@ -183,6 +185,7 @@ func TestAgentsApplyTheNodeNetwork(t *testing.T) {
 // TestAnAgentWithoutTheKindIsTheNetwork runs an agent that may not read NodeNetworks, as where users have not applied
 // deploy/node-network: it sets up the network as always, without a route to services.
 func TestAnAgentWithoutTheKindIsTheNetwork(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	inNetNS(t)
 	h, n := handle(t), newNode(t, "no-kind")
 	n.OwnNetwork = true

@@ -57,6 +57,7 @@ func (n *node) hears(t *testing.T, generation int64) {
 // TestARestartKeepsWhatTheNodeTold restarts an agent while the API server fails to list NodeNetworks.
 // The pool tells Applied all the while, and routes to new nodes do not wait.
 func TestARestartKeepsWhatTheNodeTold(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	inNetNS(t)
 	h, ns := handle(t), env.Namespace(t)
 	n := newNode(t, "net-6")
@@ -93,6 +94,7 @@ func TestARestartKeepsWhatTheNodeTold(t *testing.T) {
 // TestRoutesDoNotWaitForTheSettings starts an agent without a record of the NodeNetwork, while the API server fails to
 // list any. Routes to new nodes are made, and none is removed.
 func TestRoutesDoNotWaitForTheSettings(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	inNetNS(t)
 	h := handle(t)
 	n := newNode(t, "net-9")

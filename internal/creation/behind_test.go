@@ -31,6 +31,7 @@ import (
 // A webhook whose cache has not seen a record yet, or not that a pod was released, finds it
 // on the API server.
 func TestWebhookReadsPastACacheThatIsBehind(t *testing.T) {
+	env.Since(t, 31, "selectable fields of CRDs")
 	ns := env.Namespace(t)
 	node := testenv.ANode("behind")
 	env.Create(t, node.Node)

@@ -68,6 +68,7 @@ func hidden(s *appsv1beta1.WorkloadSpread) *appsv1beta1.WorkloadSpread {
 // A spread that was just created beside others has its pods from the first one, however far the
 // cache is behind. A spread that is being deleted has none.
 func TestNoPodIsFasterThanASpreadBesideAnother(t *testing.T) {
+	env.Since(t, 31, "selectable fields of CRDs")
 	serve(t)
 	ns := closedNamespace(t)
 	_, rs := aDeployment(t, ns, 2)
@@ -224,6 +225,7 @@ func TestALookForANewSpreadRefusesNoPod(t *testing.T) {
 // A tenant who hides a spread behind many spreads of other kinds and the same name has its pods
 // refused, while the namespace is closed.
 func TestASpreadCannotBeHidden(t *testing.T) {
+	env.Since(t, 31, "selectable fields of CRDs")
 	serve(t)
 	ns := closedNamespace(t)
 	db := testenv.AStatefulSet("db", 2).In(ns).StatefulSet

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 // TestTheStatusFollowsTheNodes writes the status when a node answers, and not again while nothing changes. It uses the
 // rights of the controller.
 func TestTheStatusFollowsTheNodes(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	as := rights(t)
 	o := &v1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeNetworkName}, Spec: v1alpha1.NodeNetworkSpec{MTU: 1450}}
 	mgr := env.NewManager(t, cluster.CacheOptions(controller.Needs()))

@@ -45,6 +45,7 @@ type Env struct {
 	server *envtest.Environment
 
 	names   atomic.Int64 // of Name
+	minor   int          // of the API server's version
 	granted bool         // AsController has applied rbac.yaml
 	ends    []func()     // what runs until the server stops
 	beside  atomic.Pointer[envtest.Environment]
@@ -147,7 +148,7 @@ func start(assets string, options map[string]string, register []func(*runtime.Sc
 	}
 	env.server = &envtest.Environment{
 		BinaryAssetsDirectory:    assets,
-		CRDDirectoryPaths:        []string{filepath.Join(root, "deploy", "crds"), filepath.Join(root, "deploy", "node-network")},
+		CRDDirectoryPaths:        []string{filepath.Join(root, "deploy", "crds")},
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: time.Minute, // builds on a busy machine make it slow
 	}
@@ -163,6 +164,9 @@ func start(assets string, options map[string]string, register []func(*runtime.Sc
 		return nil, errors.Join(err, env.server.Stop())
 	}
 	env.Config.QPS = -1
+	if err := env.afterStart(root); err != nil {
+		return nil, errors.Join(err, env.server.Stop())
+	}
 	env.Client, err = client.New(env.Config, client.Options{Scheme: env.Scheme})
 	return env, err
 }

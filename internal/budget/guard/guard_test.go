@@ -140,6 +140,14 @@ func resize(ctx context.Context, pod *corev1.Pod, dryRun bool) error {
 	return env.Client.SubResource("resize").Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch), options...)
 }
 
+// sinceResize leaves a resize out where the API server does not know it.
+func sinceResize(t *testing.T, resizes bool) {
+	t.Helper()
+	if resizes {
+		env.Since(t, 33, "subresource resize of pods")
+	}
+}
+
 var ways = map[budget.Verb][]do{
 	budget.VerbDelete: {deletePod, deleteCollection},
 	budget.VerbEvict:  {evict},
@@ -163,6 +171,7 @@ func TestEveryVerbAsksTheGuards(t *testing.T) {
 	for verb, list := range ways {
 		for i, way := range list {
 			t.Run(fmt.Sprintf("%s %d", verb, i), func(t *testing.T) {
+				sinceResize(t, verb == budget.VerbResize)
 				pod := runningPod(t, guarded(t))
 				w.say(refused("one pod must stay", ""))
 				w.take()

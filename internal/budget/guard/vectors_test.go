@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,6 +116,7 @@ func TestVectors(t *testing.T) {
 	} {
 		for _, policy := range []string{"", "Check", "Allow"} {
 			t.Run(what+" "+policy, func(t *testing.T) {
+				sinceResize(t, v.name == "resize")
 				ns := guarded(t)
 				pub := aBudget(ns, "web", "web", intstr.FromInt32(0))
 				pub.Spec.MaxUnavailable, pub.Spec.MinAvailable = nil, new(intstr.FromInt32(2))
@@ -195,6 +197,7 @@ func TestHarmlessChangesPass(t *testing.T) {
 		"a resize without a restart": func(ctx context.Context, p *corev1.Pod) error { return resize(ctx, p, false) },
 	} {
 		t.Run(what, func(t *testing.T) {
+			sinceResize(t, strings.HasPrefix(what, "a resize"))
 			pod := pods[0].DeepCopy()
 			env.Read(t, client.ObjectKeyFromObject(pod), pod)
 			if err := try(t.Context(), pod); err != nil {

@@ -24,6 +24,7 @@ import (
 // A webhook that judges a PersistentPodState is sent those with the same target, and not
 // all of a namespace with the records of thousands of pods.
 func TestWebhookReadsNoMoreThanItNeeds(t *testing.T) {
+	env.Since(t, 31, "selectable fields of CRDs")
 	ns := env.Namespace(t)
 	for _, name := range []string{"a", "b", "c"} {
 		env.Create(t, testenv.APersistentPodState(name).In(ns).Requires(hostname).PersistentPodState)

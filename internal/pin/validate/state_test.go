@@ -43,6 +43,9 @@ func TestRefusalsNameTheField(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			if tc.state == second.PersistentPodState {
+				env.Since(t, 31, "selectable fields of CRDs")
+			}
 			if err := testenv.Refusal(env.Client.Create(t.Context(), tc.state), tc.field); err != nil {
 				t.Error(err)
 			}

@@ -35,6 +35,8 @@ type Builder struct {
 	Cache string
 	// Modules holds the build modules.
 	Modules Modules
+	// Kubernetes is the minor version of Kubernetes, such as 1.30; the newest without one.
+	Kubernetes string
 	// Progress is told what is built and for how long.
 	Progress Progress
 
@@ -45,7 +47,10 @@ type Builder struct {
 // Build builds the components that every cluster needs, and those that are named as well, unless they are in the cache.
 // It returns the directory of each.
 func (b *Builder) Build(ctx context.Context, more ...string) (map[string]string, error) {
-	wanted := needed(more...)
+	wanted, err := needed(b.Kubernetes, more...)
+	if err != nil {
+		return nil, err
+	}
 	b.total = len(wanted)
 	dirs, err := b.places(ctx, wanted)
 	if err != nil {
@@ -167,7 +172,7 @@ func (b *Builder) source(ctx context.Context, c component) (string, error) {
 		return "", fmt.Errorf("lay out %s: %w", c.name, err)
 	}
 	for _, ext := range []string{".mod", ".sum"} {
-		data, err := fs.ReadFile(b.Modules, "modules/"+c.name+ext)
+		data, err := fs.ReadFile(b.Modules, "modules/"+c.file()+ext)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(src, "go"+ext), data, 0o644)
 		}
@@ -192,7 +197,7 @@ func (b *Builder) hash(ctx context.Context, c component) (string, error) {
 	}
 	h.Write(version)
 	for _, ext := range []string{".mod", ".sum"} {
-		data, err := fs.ReadFile(b.Modules, "modules/"+c.name+ext)
+		data, err := fs.ReadFile(b.Modules, "modules/"+c.file()+ext)
 		if err != nil {
 			return "", fmt.Errorf("read build module of %s: %w", c.name, err)
 		}

@@ -1,6 +1,9 @@
 package build
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +13,8 @@ import (
 type component struct {
 	name    string
 	version string
+	// module is the name of the files of its build module, where it is not that of the component.
+	module  string
 	ldflags string
 	tags    string
 	// rename gives binaries the names that they are known by.
@@ -37,12 +42,16 @@ const (
 	multusVersion        = "v4.2.3"
 )
 
+// KubernetesVar is the environment variable that names an earlier minor version of Kubernetes, such as 1.30.
+const KubernetesVar = "LIMPET_KUBERNETES"
+
+// earlier are the other versions of Kubernetes that can be built, by their minor version: the oldest that Limpet supports, and some
+// between. Of each minor this is the last patch of which all modules are on the proxy.
+var earlier = map[string]string{"1.30": "v1.30.14", "1.32": "v1.32.2", "1.34": "v1.34.4"}
+
 // components lists the slowest first, so that its progress is what one sees.
 var components = []component{
-	{
-		name: "kubernetes", version: kubernetesVersion, ldflags: "-s -w" + kubernetesStamp(), usual: 400 * time.Second,
-		programs: []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"},
-	},
+	kubernetes(kubernetesVersion, ""),
 	{
 		name: "containerd", version: containerdVersion, tags: "no_btrfs no_zfs no_devmapper",
 		ldflags: "-s -w -X github.com/containerd/containerd/v2/version.Version=" + containerdVersion +
@@ -82,19 +91,43 @@ var components = []component{
 	},
 }
 
-// needed returns the components that every cluster needs, and those that are named as well.
-func needed(more ...string) []component {
-	return slices.DeleteFunc(slices.Clone(components), func(c component) bool { return c.onDemand && !slices.Contains(more, c.name) })
+// kubernetes is one version of Kubernetes.
+func kubernetes(version, module string) component {
+	return component{
+		name: "kubernetes", version: version, module: module, ldflags: "-s -w" + kubernetesStamp(version), usual: 400 * time.Second,
+		programs: []string{"kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"},
+	}
 }
+
+// file returns the name of the files of a component's build module.
+func (c component) file() string { return cmp.Or(c.module, c.name) }
+
+// needed returns the components that every cluster needs, and those that are named as well, with the named minor version of
+// Kubernetes; the newest without a name.
+func needed(minor string, more ...string) ([]component, error) {
+	all := slices.DeleteFunc(slices.Clone(components), func(c component) bool { return c.onDemand && !slices.Contains(more, c.name) })
+	if minor == "" || strings.HasPrefix(kubernetesVersion, "v"+minor+".") {
+		return all, nil
+	}
+	version, known := earlier[minor]
+	if !known {
+		return nil, fmt.Errorf("%s is %q; %s, or nothing for %s, can be built", KubernetesVar, minor, strings.Join(slices.Sorted(maps.Keys(earlier)), ", "), kubernetesVersion)
+	}
+	all[slices.IndexFunc(all, func(c component) bool { return c.name == "kubernetes" })] = kubernetes(version, moduleOf(minor))
+	return all, nil
+}
+
+// moduleOf returns the name of the build module of an earlier version of Kubernetes.
+func moduleOf(minor string) string { return "kubernetes" + strings.ReplaceAll(minor, ".", "") }
 
 // kubernetesStamp sets the version that the API server and the nodes report; the
 // module itself carries none.
-func kubernetesStamp() string {
-	minor := strings.Split(kubernetesVersion, ".")[1]
+func kubernetesStamp(version string) string {
+	minor := strings.Split(version, ".")[1]
 	var flags strings.Builder
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, kv := range []string{
-			"gitVersion=" + kubernetesVersion, "gitMajor=1", "gitMinor=" + minor, "gitTreeState=clean",
+			"gitVersion=" + version, "gitMajor=1", "gitMinor=" + minor, "gitTreeState=clean",
 			"gitCommit=0000000000000000000000000000000000000000", "buildDate=2026-01-01T00:00:00Z",
 		} {
 			flags.WriteString(" -X " + pkg + "." + kv)
@@ -108,6 +141,9 @@ func ComponentVersions() []string {
 	var all []string
 	for _, c := range components {
 		all = append(all, c.name+" "+c.version)
+	}
+	for _, minor := range slices.Sorted(maps.Keys(earlier)) {
+		all = append(all, fmt.Sprintf("kubernetes %s with %s=%s", earlier[minor], KubernetesVar, minor))
 	}
 	return all
 }

@@ -11,20 +11,29 @@ var (
 	Kept  = kept
 )
 
-// Names lists the components.
-func Names() []string {
-	var all []string
-	for _, c := range components {
-		all = append(all, c.name)
+// all are the components, with the earlier versions of Kubernetes.
+func all() []component {
+	all := slices.Clone(components)
+	for minor, version := range earlier {
+		all = append(all, kubernetes(version, moduleOf(minor)))
 	}
 	return all
+}
+
+// Names lists the build modules.
+func Names() []string {
+	var names []string
+	for _, c := range all() {
+		names = append(names, c.file())
+	}
+	return names
 }
 
 // Hash returns the hash of a component, with flags that are not its own if any are
 // given.
 func (b *Builder) Hash(ctx context.Context, name, ldflags string) (string, error) {
-	for _, c := range components {
-		if c.name == name {
+	for _, c := range all() {
+		if c.file() == name {
 			c.ldflags += ldflags
 			return b.hash(ctx, c)
 		}
@@ -34,17 +43,21 @@ func (b *Builder) Hash(ctx context.Context, name, ldflags string) (string, error
 
 // Source lays out the build module of a component.
 func (b *Builder) Source(ctx context.Context, name string) (string, error) {
-	i := slices.IndexFunc(components, func(c component) bool { return c.name == name })
-	return b.source(ctx, components[i])
+	for _, c := range all() {
+		if c.file() == name {
+			return b.source(ctx, c)
+		}
+	}
+	return "", nil
 }
 
-// Versions lists the version of each component.
+// Versions lists the version of each build module.
 func Versions() map[string]string {
-	all := map[string]string{}
-	for _, c := range components {
-		all[c.name] = c.version
+	versions := map[string]string{}
+	for _, c := range all() {
+		versions[c.file()] = c.version
 	}
-	return all
+	return versions
 }
 
 // Lock takes the lock of a component.

@@ -97,7 +97,7 @@ func Build(ctx context.Context, config Config, more ...string) (map[string]strin
 }
 
 func builder(config Config) *build.Builder {
-	return &build.Builder{Cache: config.Cache, Modules: testcluster.Modules, Progress: config.Progress}
+	return &build.Builder{Cache: config.Cache, Modules: testcluster.Modules, Kubernetes: os.Getenv(build.KubernetesVar), Progress: config.Progress}
 }
 
 // Attach returns a cluster that another process started.

@@ -40,7 +40,8 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
                               print the directory of each
   limpet-cluster version      print the version of this program and of the components that it builds
 
-The cache is $LIMPET_CACHE, or limpet below the user's cache directory.
+The cache is $LIMPET_CACHE, or limpet below the user's cache directory. Kubernetes is the newest version that this program
+knows, or that of the minor version in $LIMPET_KUBERNETES; version lists them.
 `
 
 // command is one verb of the command line.

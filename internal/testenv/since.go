@@ -1,0 +1,44 @@
+package testenv
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// nodeNetworkSince is the minor version of Kubernetes that deploy/node-network needs: its rules compare networks.
+const nodeNetworkSince = 31
+
+// afterStart notes the minor version of the API server, and installs what not every version takes.
+func (e *Env) afterStart(root string) error {
+	asks, err := discovery.NewDiscoveryClientForConfig(e.Config)
+	if err != nil {
+		return fmt.Errorf("make discovery client: %w", err)
+	}
+	version, err := asks.ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask API server for its version: %w", err)
+	}
+	if e.minor, err = strconv.Atoi(strings.TrimRight(version.Minor, "+")); err != nil || !e.HasNodeNetworks() {
+		return err
+	}
+	_, err = envtest.InstallCRDs(e.Config, envtest.CRDInstallOptions{Paths: []string{filepath.Join(root, "deploy", "node-network")}, ErrorIfPathMissing: true})
+	return err
+}
+
+// HasNodeNetworks reports whether the API server takes deploy/node-network.
+func (e *Env) HasNodeNetworks() bool { return e.minor >= nodeNetworkSince }
+
+// Since skips a test where the API server is older than Kubernetes 1.minor, which first has what the test is about. make test runs
+// the newest.
+func (e *Env) Since(t testing.TB, minor int, what string) {
+	t.Helper()
+	if e.minor < minor {
+		t.Skipf("Kubernetes 1.%d has no %s", e.minor, what)
+	}
+}
