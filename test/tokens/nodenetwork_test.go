@@ -17,6 +17,7 @@ import (
 
 // Agents and controller read the NodeNetwork. The controller writes its status. No token of Limpet changes its spec.
 func TestTheNodeNetworkIsTheAdministrators(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	deploy(t)
 	own, other := env.Node(t), env.Node(t)
 	o := &limpetv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: limpetv1alpha1.NodeNetworkName}, Spec: limpetv1alpha1.NodeNetworkSpec{MTU: 1450}}
@@ -59,6 +60,7 @@ func TestTheNodeNetworkIsTheAdministrators(t *testing.T) {
 // TestANodeNetworkInUseIsNotDeleted deletes an object with a range that new pods get addresses of, as an administrator,
 // and then its kind, whose deletion must not wait.
 func TestANodeNetworkInUseIsNotDeleted(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
 	deploy(t)
 	o := &limpetv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: limpetv1alpha1.NodeNetworkName}}
 	o.Spec.Ranges = []limpetv1alpha1.NodeRange{{Node: "n1", CIDR: "10.200.1.0/24"}, {Node: "n2", CIDR: "10.200.2.0/24", Use: limpetv1alpha1.RangeInstead}}

@@ -191,6 +191,7 @@ func TestTheSchedulerWithdrawsANominationFromAPodThatItRefuses(t *testing.T) {
 // A scheduler without preemption leaves the nomination to a pod that it refuses. The controller takes it away, so that
 // the room on the node is there for others.
 func TestARefusedPodKeepsNoRoomWithoutPreemption(t *testing.T) {
+	env.Since(t, 33, "scheduler that tries pods again at once when a nomination goes")
 	env.StartScheduler(t, "DefaultPreemption")
 	at, elected := clocktesting.NewFakePassiveClock(time.Now()), make(chan struct{})
 	close(elected)

@@ -136,6 +136,7 @@ func TestPodsReturnOneAtATime(t *testing.T) {
 // A condition does not tell when a pod lost its scheduling gate. A leader that did not see that
 // gives the scheduler its time.
 func TestALeaderThatDidNotSeeTheGateWaits(t *testing.T) {
+	env.Since(t, 33, "generation of pods: a leader takes each pod for one that was gated")
 	a := anApp(t, 2)
 	gated := testenv.APod("gated").Of(a.set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")).With(match, matched("x")).Gated("example.com/gate").Pod
 	env.Create(t, gated)

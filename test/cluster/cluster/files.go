@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/limpet-io/limpet/test/cluster/build"
 )
 
 // containerdConfig: restrict_oom_score_adj lets containers start where the machine
@@ -68,6 +70,14 @@ clientConnection: {kubeconfig: /etc/kubernetes/kube-proxy.kubeconfig}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 `
 
+// proxyGates opens the gate of the mode nftables where it is closed by default.
+func proxyGates() string {
+	if os.Getenv(build.KubernetesVar) == "1.30" {
+		return "featureGates: {NFTablesProxyMode: true}\n"
+	}
+	return ""
+}
+
 // borrowed are files and directories of the machine's /etc that programs on a node
 // look for.
 var borrowed = []string{"passwd", "group", "nsswitch.conf", "ssl", "ca-certificates", "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "protocols", "services"}
@@ -99,7 +109,7 @@ func (c *Cluster) layDisk(i int, cniDir string) error {
 		"hosts":                      "127.0.0.1 localhost\n::1 localhost\n" + nodeIP4(i) + " " + name + "\n",
 		"containerd/config.toml":     containerdConfig,
 		"kubernetes/kubelet.yaml":    kubeletConfig,
-		"kubernetes/kube-proxy.yaml": proxyConfig + "hostnameOverride: " + name + "\nclusterCIDR: " + c.config.families(podCIDR4, podCIDR6) + "\n",
+		"kubernetes/kube-proxy.yaml": proxyConfig + proxyGates() + "hostnameOverride: " + name + "\nclusterCIDR: " + c.config.families(podCIDR4, podCIDR6) + "\n",
 	}
 	for f, text := range files {
 		if err := os.WriteFile(filepath.Join(etc, f), []byte(text), 0o644); err != nil {
