@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
@@ -17,17 +18,64 @@ import (
 
 func (c *commands) explain() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "explain",
-		Short:   "Explain whether a pod may go, where it would go, why it is Pending, and its addresses",
-		Example: "  kubectl limpet explain eviction web-0 -n shop\n  kubectl limpet explain pending web-0",
-		Args:    cobra.NoArgs,
-		RunE:    help,
+		Use:   "explain POD",
+		Short: "Explain whether a pod may go, where it would go, why it is Pending, and its addresses",
+		Long: `Explain a pod: whether it may be evicted now, where it would start, why it has no node or does not run,
+and what became of its addresses. Each subcommand answers one of these questions. Exit status 1 tells
+that budgets refuse an eviction.`,
+		Example: "  kubectl limpet explain shop/web-0\n  kubectl limpet explain eviction web-0 -n shop\n  kubectl limpet explain pending web-0",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("%q is not a question: eviction, placement, pending and address are", args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: c.completePod,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return c.everything(cmd.Context(), args[0])
+		},
 	}
 	cmd.AddCommand(c.eviction(),
 		c.question("placement POD", "Say where a pod would start if it were rebuilt now, and why", ofPod(console.Placement)),
 		c.question("pending POD", "Say why a pod has no node, or does not run on it", ofPod(console.Pending)),
 		c.question("address POD", "Say what became of the addresses of a pod", console.Address))
 	return cmd
+}
+
+// everything answers all questions about a pod.
+func (c *commands) everything(ctx context.Context, argument string) error {
+	f, namespace, name, err := c.ofPod(ctx, argument)
+	if err != nil {
+		return err
+	}
+	report, err := console.Explain(f, namespace, name)
+	if err != nil {
+		return err
+	}
+	if f.Pod(namespace, name) != nil {
+		answer, err := c.mayGo(ctx, namespace, name)
+		switch {
+		case err == nil:
+			report.Eviction = &answer
+		case apierrors.IsForbidden(err):
+			report.Unread = append(report.Unread, facts.Unread{Kind: "evictions", Reason: "you may not create them"})
+		case !apierrors.IsNotFound(err): // it has gone meanwhile
+			return err
+		}
+	}
+	return c.verdict(report.Eviction == nil || report.Eviction.Allowed, report.Unread, report, func(w io.Writer, _ text.Style) { text.Explained(w, report) })
+}
+
+// mayGo asks whether a pod may be evicted.
+func (c *commands) mayGo(ctx context.Context, namespace, name string) (console.EvictionReport, error) {
+	made, _, err := c.client(func(next http.RoundTripper) http.RoundTripper { return atOnce{next} })
+	if err != nil {
+		return console.EvictionReport{}, err
+	}
+	return console.Eviction(ctx, made, namespace, name)
 }
 
 // help is what a command does that only has subcommands. Without it, a subcommand that does not exist is no error.
@@ -39,14 +87,15 @@ func (c *commands) eviction() *cobra.Command {
 		Short: "Ask whether a pod may be evicted now, and which budgets refuse; nothing is evicted",
 		Long: `Ask the API server whether a pod may be evicted now, as a dry run. You need the right to create
 evictions. Exit status 1 tells that budgets refuse.`,
-		Example: "  kubectl limpet explain eviction web-0 -n shop",
-		Args:    cobra.ExactArgs(1),
+		Example:           "  kubectl limpet explain eviction web-0 -n shop",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			made, namespace, err := c.client(func(next http.RoundTripper) http.RoundTripper { return atOnce{next} })
+			_, namespace, name, err := c.podOf(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			report, err := console.Eviction(cmd.Context(), made, namespace, args[0])
+			report, err := c.mayGo(cmd.Context(), namespace, name)
 			if err != nil {
 				return err
 			}
@@ -58,13 +107,13 @@ evictions. Exit status 1 tells that budgets refuse.`,
 // question returns a command that answers a question about one pod from facts of its namespace.
 func (c *commands) question(use, short string, answer func(*facts.Facts, string, string) (console.Explanation, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
+		Use: use, Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: c.completePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, namespace, err := c.ofPod(cmd.Context())
+			f, namespace, name, err := c.ofPod(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			report, err := answer(f, namespace, args[0])
+			report, err := answer(f, namespace, name)
 			if err != nil {
 				return err
 			}
@@ -73,14 +122,13 @@ func (c *commands) question(use, short string, answer func(*facts.Facts, string,
 	}
 }
 
-// ofPod reads what is to know of the pods of the command's namespace.
-func (c *commands) ofPod(ctx context.Context) (*facts.Facts, string, error) {
-	reader, namespace, err := c.reader()
-	if err != nil {
-		return nil, "", err
+// ofPod reads what is to know of the pods of the namespace of one.
+func (c *commands) ofPod(ctx context.Context, argument string) (f *facts.Facts, namespace, name string, err error) {
+	reader, namespace, name, err := c.podOf(ctx, argument)
+	if err == nil {
+		f, err = reader.Read(ctx, namespace, console.HistoryParts...)
 	}
-	f, err := reader.Read(ctx, namespace, console.HistoryParts...)
-	return f, namespace, err
+	return f, namespace, name, err
 }
 
 // ofPod turns an answer about a pod into one about its name. A name without a pod is an error.

@@ -13,16 +13,17 @@ import (
 
 func (c *commands) pod() *cobra.Command {
 	return &cobra.Command{
-		Use:     "pod NAME",
-		Short:   "Show where a pod ran, with which addresses, and why they were kept or lost",
-		Example: "  kubectl limpet pod web-0 -n shop",
-		Args:    cobra.ExactArgs(1),
+		Use:               "pod NAME",
+		Short:             "Show where a pod ran, with which addresses, and why they were kept or lost",
+		Example:           "  kubectl limpet pod web-0 -n shop\n  kubectl limpet pod shop/web-0",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, namespace, err := c.ofPod(cmd.Context())
+			f, namespace, name, err := c.ofPod(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			report, err := console.History(f, namespace, args[0])
+			report, err := console.History(f, namespace, name)
 			if err != nil {
 				return err
 			}
@@ -39,8 +40,9 @@ func (c *commands) plan() *cobra.Command {
 		Long: `Say what becomes of the pods of some nodes that are drained: which wait for their node and come
 home, which move, and in which waves their budgets let them go. Exit status 1 tells that a pod
 cannot go.`,
-		Example: "  kubectl limpet plan drain n1 n2",
-		Args:    cobra.MinimumNArgs(1),
+		Example:           "  kubectl limpet plan drain n1 n2",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: c.completion(facts.Nodes, nodeNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := c.all(cmd.Context(), console.DrainParts)
 			if err != nil {
@@ -54,6 +56,28 @@ cannot go.`,
 		},
 	})
 	return cmd
+}
+
+func (c *commands) lost() *cobra.Command {
+	return &cobra.Command{
+		Use:   "lost",
+		Short: "List pods that did not return to their places, with the cause and what helps",
+		Long: `List the pods that moved or lost their addresses at their last rebuild, the newest first, with the cause
+and what helps. A pod that was kept since is not listed. With --namespace, only that one is read.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			reader, _, err := c.reader()
+			if err != nil {
+				return err
+			}
+			f, err := reader.Read(cmd.Context(), *c.config.Namespace, facts.States)
+			if err != nil {
+				return err
+			}
+			report := console.Lost(f)
+			return c.verdict(true, report.Unread, report, func(w io.Writer, s text.Style) { text.Lost(w, s, report) })
+		},
+	}
 }
 
 func (c *commands) audit() *cobra.Command {

@@ -57,9 +57,14 @@ status 1 tells that some addresses are not free.`,
   kubectl limpet release -l app=web --dry-run=client
   kubectl limpet release --all --node n1 --yes --timeout 5m`,
 		Annotations:       map[string]string{namesToo: ""},
-		ValidArgsFunction: c.completeReserved,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r.Names = args
+		ValidArgsFunction: c.completion(facts.Kept, reservedPods),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if c.everywhere {
+				return errOneNamespace
+			}
+			if r.Names, err = c.namespaced(args); err != nil {
+				return err
+			}
 			return c.runRelease(cmd.Context(), r)
 		},
 	}
@@ -264,23 +269,4 @@ func (c *commands) releaseVerdict(report console.ReleaseReport, yes bool) error 
 		return nil
 	}
 	return c.verdict(yes, nil, report, func(w io.Writer, s text.Style) { text.Release(w, s, report) })
-}
-
-// completeReserved offers the pods that have a reservation.
-func (c *commands) completeReserved(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	reader, namespace, err := c.reader()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	f, err := reader.Read(cmd.Context(), namespace, facts.Kept)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var pods []string
-	for i := range f.Reservations {
-		if s := f.Reservations[i].Status; s.Releases() != "" && !slices.Contains(args, s.Pod) && !slices.Contains(pods, s.Pod) {
-			pods = append(pods, s.Pod)
-		}
-	}
-	return pods, cobra.ShellCompDirectiveNoFileComp
 }

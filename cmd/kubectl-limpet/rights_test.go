@@ -147,7 +147,7 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 	}
 	for name, user := range users {
 		for _, args := range []string{
-			"status", "status -n " + ns, "pod web-0", "explain placement web-0", "explain pending web-0", "explain address web-0",
+			"status", "status -n " + ns, "version", "pod web-0", "explain web-0", "explain placement web-0", "explain pending web-0", "explain address web-0",
 			"plan drain " + node.Name, "audit", "support-bundle -f " + t.TempDir() + "/bundle",
 			"explain eviction web-0", "release web-1 --dry-run=server", "release --all --forget-place --dry-run=server", "release -l app=web --dry-run=server",
 		} {

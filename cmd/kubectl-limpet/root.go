@@ -45,8 +45,9 @@ type surroundings struct {
 // commands is what all commands share.
 type commands struct {
 	surroundings
-	config *genericclioptions.ConfigFlags
-	format string
+	config     *genericclioptions.ConfigFlags
+	format     string
+	everywhere bool // all namespaces
 }
 
 func newRoot(around surroundings) *cobra.Command {
@@ -61,6 +62,9 @@ func newRoot(around surroundings) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if c.everywhere {
+				*c.config.Namespace = "" // as in kubectl
+			}
 			if _, names := cmd.Annotations[namesToo]; names && c.format == formatName {
 				return nil
 			}
@@ -74,8 +78,9 @@ func newRoot(around surroundings) *cobra.Command {
 	root.SetErr(c.err)
 	c.config.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVarP(&c.format, "output", "o", "table", "format: table, wide, json or yaml")
+	root.PersistentFlags().BoolVarP(&c.everywhere, "all-namespaces", "A", false, "all namespaces, whatever --namespace says; a pod is looked for")
 	complete(root, "output", formats)
-	root.AddCommand(c.status(), c.pod(), c.explain(), c.plan(), c.audit(), c.release(), c.bundle(), c.ui())
+	root.AddCommand(c.status(), c.pod(), c.lost(), c.explain(), c.plan(), c.audit(), c.release(), c.version(), c.bundle(), c.ui())
 	return root
 }
 

@@ -35,6 +35,33 @@ func (e *Explanation) because(format string, args ...any) {
 	e.Because = append(e.Because, fmt.Sprintf(format, args...))
 }
 
+// Explained answers all questions about a pod.
+type Explained struct {
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	// Eviction is what the API server answered; unset for a pod that does not exist, and without the right to ask.
+	Eviction *EvictionReport `json:"eviction,omitempty"`
+	Answers  []Explanation   `json:"answers"`
+	Unread   []facts.Unread  `json:"unread,omitempty"`
+}
+
+// Explain answers all questions about a pod but that of its eviction. A pod that is gone has addresses alone.
+func Explain(f *facts.Facts, namespace, name string) (Explained, error) {
+	r := Explained{Namespace: namespace, Pod: name, Unread: f.Unread}
+	address, err := Address(f, namespace, name)
+	if err != nil {
+		return r, err
+	}
+	if pod := f.Pod(namespace, name); pod != nil {
+		r.Answers = append(r.Answers, Placement(f, pod), Pending(f, pod))
+	}
+	r.Answers = append(r.Answers, address)
+	for i := range r.Answers {
+		r.Answers[i].Unread = nil // said once
+	}
+	return r, nil
+}
+
 // Placement says where a pod would start if it were rebuilt now.
 func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
 	e := Explanation{Namespace: pod.Namespace, Pod: pod.Name, Question: "placement", Answer: next(f, pod), Unread: f.Unread}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -87,6 +88,27 @@ func keptFor(f *facts.Facts, namespace, name string) []limpetv1alpha1.IPReservat
 		}
 	}
 	return kept
+}
+
+// NamespacesOf returns the namespaces in which a pod of a name exists, or is known.
+func NamespacesOf(f *facts.Facts, name string) []string {
+	found := map[string]bool{}
+	for i := range f.Pods {
+		if f.Pods[i].Name == name {
+			found[f.Pods[i].Namespace] = true
+		}
+	}
+	for i := range f.Reservations {
+		if f.Reservations[i].Status.Pod == name {
+			found[f.Reservations[i].Namespace] = true
+		}
+	}
+	for i := range f.States {
+		if _, recorded := f.States[i].Status.PodStates[name]; recorded {
+			found[f.States[i].Namespace] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // longest is the longest reservation that the default configuration gives.

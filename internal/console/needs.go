@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -170,25 +169,13 @@ func records(f *facts.Facts) []Problem {
 			appsv1beta1.ConditionRecording: metav1.ConditionFalse, appsv1beta1.ConditionWaiting: metav1.ConditionTrue,
 			appsv1beta1.ConditionKindsInvalid: metav1.ConditionTrue, appsv1beta1.ConditionTopologyUnknown: metav1.ConditionTrue,
 		})
-		for _, r := range lost(f, &s) {
-			found = append(found, Problem{
-				Attention, object, string(appsv1beta1.Lost), "pod " + r.Pod + " lost its address: " + strings.TrimSuffix(r.Cause+": "+r.Message, ": "),
-				"kubectl limpet explain address " + r.Pod + " -n " + s.Namespace,
-			})
-		}
-	}
-	return found
-}
-
-// lost returns the last rebuild of each pod that lost its address lately. The last rebuild of the workload has a message.
-func lost(f *facts.Facts, s *appsv1beta1.PersistentPodState) (found []*appsv1beta1.Rebuild) {
-	pods := slices.Sorted(maps.Keys(s.Status.PodStates))
-	if n := s.Status.Rebuilds; n != nil && n.Last != nil && !slices.Contains(pods, n.Last.Pod) {
-		pods = append(pods, n.Last.Pod)
-	}
-	for _, pod := range pods {
-		if r := lastOf(s, pod); r != nil && r.Outcome == appsv1beta1.Lost && f.Now.Sub(r.Time.Time) < lately {
-			found = append(found, r)
+		for _, r := range lastRebuilds(&s) {
+			if r.Outcome == appsv1beta1.Lost && f.Now.Sub(r.Time.Time) < lately {
+				found = append(found, Problem{
+					Attention, object, string(appsv1beta1.Lost), "pod " + r.Pod + " lost its address: " + strings.TrimSuffix(r.Cause+": "+r.Message, ": "),
+					"kubectl limpet explain address " + r.Pod + " -n " + s.Namespace,
+				})
+			}
 		}
 	}
 	return found

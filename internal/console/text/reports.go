@@ -184,3 +184,14 @@ func Explain(w io.Writer, e console.Explanation) {
 	}
 	unread(w, e.Unread)
 }
+
+// Explained prints the answers to all questions about a pod.
+func Explained(w io.Writer, r console.Explained) {
+	if r.Eviction != nil {
+		Eviction(w, *r.Eviction)
+	}
+	for _, e := range r.Answers {
+		Explain(w, e)
+	}
+	unread(w, r.Unread)
+}
