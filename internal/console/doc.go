@@ -5,8 +5,11 @@
 //	PlanDrain   what becomes of the pods of nodes that are drained, and which budgets wait
 //	Audit       which addresses contradict each other
 //	Eviction    whether one pod may be evicted now, as the API server answers
-//	PlanRelease which reservations a user gives up; Ask marks them, and nothing else here writes
+//	Lost        which pods did not return to their places, and what helps
+//	Versions    which version of each program runs where
+//	PlanRelease which reservations a user gives up; Ask marks them
+//	Trial       whether a rebuilt pod keeps node and address; Run makes a namespace for that, and removes it
 //
-// All but Eviction and Ask are pure functions from facts to a report. A report is printed as a table, or
+// All but Eviction, Ask and Run are pure functions from facts to a report; nothing but Ask and Run writes. A report is printed as a table, or
 // as JSON or YAML with the names of its fields.
 package console

@@ -20,6 +20,7 @@ func limpet(t *testing.T, args ...string) string {
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
+	t.Log("kubectl limpet", args, "\n"+errs.String())
 	if err != nil {
 		t.Fatalf("kubectl limpet %v: %v\n%s%s", args, err, out, errs.String())
 	}
@@ -68,6 +69,10 @@ func TestKubectlLimpet(t *testing.T) {
 	if err != nil || !strings.Contains(string(list), "logs/limpet-controller-") {
 		t.Errorf("support bundle: %v, no log of the controller in\n%s", err, list)
 	}
+	if text := limpet(t, "test"); !strings.Contains(text, "node kept") || !strings.Contains(text, "address kept") {
+		t.Errorf("test: %s", text)
+	}
+	limpet(t, "lost")
 	givenUp(t)
 }
 

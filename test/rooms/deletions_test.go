@@ -21,6 +21,7 @@ var deleters = map[string]string{
 	"internal/agent/show/pass.go":          "IPReservations and NodeIPPools of its node",
 	"internal/budget/reconcile/probe.go":   "nothing: it sends dry runs, which the guard refuses",
 	"internal/console/evict.go":            "nothing: it sends dry runs",
+	"internal/console/trialrun.go":         "the namespace that kubectl limpet test has made, and the pod in it",
 	"internal/budget/reconcile/replace.go": "PodDisruptionBudgets that PodUnavailableBudgets replace, where a namespace asks for that",
 }
 

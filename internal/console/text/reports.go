@@ -195,3 +195,16 @@ func Explained(w io.Writer, r console.Explained) {
 	}
 	unread(w, r.Unread)
 }
+
+// Trial prints whether a pod came back to its place.
+func Trial(w io.Writer, r console.TrialReport) {
+	kept := map[bool]string{true: "kept", false: "not kept"}
+	fmt.Fprintf(w, "node %s: %s → %s\naddress %s: %s → %s\n",
+		kept[r.NodeKept], r.From.NodeName, r.To.NodeName, kept[r.AddressKept], or(r.From.IPs), or(r.To.IPs))
+	for _, because := range r.Because {
+		fmt.Fprintf(w, "  %s\n", because)
+	}
+	if r.Remedy != "" {
+		fmt.Fprintf(w, "  next: %s\n", r.Remedy)
+	}
+}
