@@ -25,7 +25,9 @@ func (c *commands) bundle() *cobra.Command {
 		Use:   "support-bundle",
 		Short: "Write what a person needs who looks for a fault into one archive",
 		Long: `Write reports, the objects of Limpet, its pods with their logs, and its events into one archive.
-The archive names pods, nodes and addresses. It has no Secret and no environment of your pods.`,
+The archive names pods, nodes and addresses. It has no Secret and no environment of your pods. Of
+the environment of Limpet's own pods, of recorded annotations and of patches, values are left out. The
+log of limpet-ipam is on the nodes alone: /var/log/limpet/ipam.log.`,
 		Example: "  kubectl limpet support-bundle -f limpet.tar.gz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,7 +53,7 @@ The archive names pods, nodes and addresses. It has no Secret and no environment
 }
 
 // log returns a reader of the logs of Limpet's pods.
-func (c *commands) log() (func(context.Context, string) (io.ReadCloser, error), error) {
+func (c *commands) log() (func(context.Context, string, bool) (io.ReadCloser, error), error) {
 	rest, err := c.config.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
@@ -60,8 +62,9 @@ func (c *commands) log() (func(context.Context, string) (io.ReadCloser, error), 
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	return func(ctx context.Context, pod string) (io.ReadCloser, error) {
-		return clients.CoreV1().Pods(facts.Namespace).GetLogs(pod, &corev1.PodLogOptions{TailLines: new(int64(logLines))}).Stream(ctx)
+	return func(ctx context.Context, pod string, previous bool) (io.ReadCloser, error) {
+		options := &corev1.PodLogOptions{TailLines: new(int64(logLines)), Previous: previous}
+		return clients.CoreV1().Pods(facts.Namespace).GetLogs(pod, options).Stream(ctx)
 	}, nil
 }
 

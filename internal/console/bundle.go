@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // mostLog bounds the log of one container, in bytes.
@@ -24,8 +25,8 @@ const mostLog = 4 << 20
 // Bundle is what a support bundle is made from.
 type Bundle struct {
 	Reader facts.Reader
-	// Log returns the newest lines of the log of a pod of Limpet.
-	Log func(ctx context.Context, pod string) (io.ReadCloser, error)
+	// Log returns the newest lines of the log of a pod of Limpet, or of the run of its container before.
+	Log func(ctx context.Context, pod string, previous bool) (io.ReadCloser, error)
 	// Version is the version of the program that makes the bundle.
 	Version string
 	// Told is called with the name of each file.
@@ -42,6 +43,7 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 	if err != nil {
 		return nil, err
 	}
+	withoutValues(all)
 	a.add("version.txt", []byte(b.Version+"\n"))
 	for _, file := range []struct {
 		name    string
@@ -49,6 +51,8 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 	}{
 		{"status.yaml", Status(all)},
 		{"audit.yaml", Audit(all)},
+		{"lost.yaml", Lost(all)},
+		{"versions.yaml", Versions(all, b.Version)},
 		{"objects/nodes.yaml", shortNodes(all.Nodes)},
 		{"objects/pods.yaml", shortPods(all.Pods)},
 		{"objects/nodeippools.yaml", all.Pools},
@@ -59,6 +63,8 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		{"objects/podunavailablebudgets.yaml", all.Budgets},
 		{"objects/distributedpoddisruptionbudgets.yaml", all.Divided},
 		{"objects/poddisruptionbudgets.yaml", all.DisruptionBudgets},
+		{"objects/disruptionbooks.yaml", all.Books},
+		{"objects/namespaces.yaml", keepingNamespaces(all.Namespaces)},
 		{"objects/events.yaml", all.Events},
 		{"limpet/controller.yaml", all.Controllers},
 		{"limpet/agent.yaml", all.Agents},
@@ -69,7 +75,10 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		a.addYAML(file.name, file.content)
 	}
 	for _, pod := range all.Own {
-		a.addLog(ctx, b.Log, pod.Name)
+		a.addLog(ctx, b.Log, pod.Name, false)
+		if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }) {
+			a.addLog(ctx, b.Log, pod.Name, true)
+		}
 	}
 	a.addErrors(all.Unread)
 	return all.Unread, errors.Join(a.err, a.tar.Close(), zipped.Close())
@@ -107,16 +116,20 @@ func (a *archive) addYAML(name string, content any) {
 	a.add(name, data)
 }
 
-func (a *archive) addLog(ctx context.Context, open func(context.Context, string) (io.ReadCloser, error), pod string) {
-	log, err := open(ctx, pod)
+func (a *archive) addLog(ctx context.Context, open func(context.Context, string, bool) (io.ReadCloser, error), pod string, previous bool) {
+	name := "logs/" + pod + ".log"
+	if previous {
+		name = "logs/" + pod + ".previous.log"
+	}
+	log, err := open(ctx, pod, previous)
 	if err == nil {
 		var text []byte
 		text, err = io.ReadAll(io.LimitReader(log, mostLog))
 		err = errors.Join(err, log.Close())
-		a.add("logs/"+pod+".log", text)
+		a.add(name, text)
 	}
 	if err != nil {
-		a.failed = append(a.failed, fmt.Sprintf("log of pod %s: %v", pod, err))
+		a.failed = append(a.failed, fmt.Sprintf("%s: %v", name, err))
 	}
 }
 
@@ -128,6 +141,61 @@ func (a *archive) addErrors(unread []facts.Unread) {
 	if len(lines) > 0 {
 		a.add("errors.txt", []byte(strings.Join(lines, "\n")+"\n"))
 	}
+}
+
+// plainValues are variables of deploy/ whose values are in a bundle.
+var plainValues = []string{"GOMEMLIMIT", "GOGC"}
+
+// withoutValues drops what an operator added to the environment of Limpet's programs, such as a proxy with a password,
+// patches of spreads, and annotations that were recorded of users' pods.
+func withoutValues(f *facts.Facts) {
+	var specs []*corev1.PodSpec
+	for i := range f.Own {
+		f.Own[i].Annotations = nil // the last applied manifest has the values too
+		specs = append(specs, &f.Own[i].Spec)
+	}
+	if f.Controllers != nil {
+		f.Controllers.Annotations = nil
+		specs = append(specs, &f.Controllers.Spec.Template.Spec)
+	}
+	if f.Agents != nil {
+		f.Agents.Annotations = nil
+		specs = append(specs, &f.Agents.Spec.Template.Spec)
+	}
+	for _, spec := range specs {
+		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+			for i := range c.Env {
+				if !slices.Contains(plainValues, c.Env[i].Name) && c.Env[i].Value != "" {
+					c.Env[i].Value = "left out"
+				}
+			}
+		}
+	}
+	for i := range f.Spreads {
+		delete(f.Spreads[i].Annotations, corev1.LastAppliedConfigAnnotation)
+		for j := range f.Spreads[i].Spec.Subsets {
+			if patch := &f.Spreads[i].Spec.Subsets[j].Patch; patch.Raw != nil {
+				patch.Raw = []byte(`"left out"`)
+			}
+		}
+	}
+	for i := range f.States {
+		for name, record := range f.States[i].Status.PodStates {
+			for key := range record.Annotations {
+				record.Annotations[key] = "left out"
+			}
+			f.States[i].Status.PodStates[name] = record
+		}
+	}
+}
+
+// keepingNamespaces keeps of namespaces what they ask of Limpet.
+func keepingNamespaces(all []corev1.Namespace) map[string]string {
+	asked := map[string]string{}
+	for i := range all {
+		asked[all[i].Name] = all[i].Annotations[reservation.KeepAnnotation]
+	}
+	return asked
 }
 
 // shortPods keeps of pods what tells where they run. Their environment can hold secrets.
