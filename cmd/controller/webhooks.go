@@ -29,6 +29,7 @@ func newWebhookServer(o Options, certificate *serving.Certificate, strangers *se
 	if !o.refusesPods() {
 		strangers = nil
 	}
+	certificate.Show(metrics.Registry)
 	return serving.NewServer(serving.Options{
 		Port: o.WebhookPort, Certificate: certificate, Clients: clients, Networks: networks, Strangers: strangers,
 		Limits: serving.DefaultLimits, AnswerInReview: []string{guard.Path}, Registry: metrics.Registry, Clock: clock.RealClock{},

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -84,6 +85,20 @@ func (c *Certificate) current() (*tls.Certificate, error) {
 		return nil, err
 	}
 	return nil, errNoCertificate
+}
+
+// Show registers the metric of the certificate's end.
+func (c *Certificate) Show(r prometheus.Registerer) {
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "limpet_webhook_certificate_expiry_timestamp_seconds",
+		Help: "Unix time at which the certificate of the webhooks ends; 0 while there is none.",
+	}, func() float64 {
+		pair, err := c.current()
+		if err != nil {
+			return 0
+		}
+		return float64(pair.Leaf.NotAfter.Unix())
+	}))
 }
 
 // Ready is the readiness check: a replica gets requests only when it can answer them.

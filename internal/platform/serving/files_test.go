@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/limpet-io/limpet/internal/platform/serving"
@@ -29,6 +30,8 @@ func TestACertificateFollowsItsFiles(t *testing.T) {
 	certificate.Read(dir, at, logr.Discard())
 	var config tls.Config
 	certificate.Configure(&config)
+	registry := prometheus.NewRegistry()
+	certificate.Show(registry)
 	serves := func(what string, want []byte) {
 		t.Helper()
 		pair, err := config.GetCertificate(nil)
@@ -40,6 +43,14 @@ func TestACertificateFollowsItsFiles(t *testing.T) {
 			t.Errorf("%s: %v, ready: %v", what, err, ready)
 		case want != nil && !bytes.Equal(pair.Certificate[0], want):
 			t.Errorf("%s: another certificate is served", what)
+		}
+		ends := 0.0
+		if leaf, err := x509.ParseCertificate(want); err == nil {
+			ends = float64(leaf.NotAfter.Unix())
+		}
+		shown, err := registry.Gather()
+		if err != nil || len(shown) != 1 || shown[0].GetMetric()[0].GetGauge().GetValue() != ends {
+			t.Errorf("%s: the metric of its end: %v, %v; want %f", what, err, shown, ends)
 		}
 	}
 	later := func() { at.SetTime(at.Now().Add(11 * time.Second)) }
