@@ -38,10 +38,14 @@ that budgets refuse an eviction.`,
 			return c.everything(cmd.Context(), args[0])
 		},
 	}
+	ask := func(use, short string, answer func(*facts.Facts, string, string) (console.Explanation, error)) *cobra.Command {
+		return question(c, use, short, answer, func(e console.Explanation) []facts.Unread { return e.Unread },
+			func(w io.Writer, _ text.Style, e console.Explanation) { text.Explain(w, e) })
+	}
 	cmd.AddCommand(c.eviction(),
-		c.question("placement POD", "Say where a pod would start if it were rebuilt now, and why", ofPod(console.Placement)),
-		c.question("pending POD", "Say why a pod has no node, or does not run on it", ofPod(console.Pending)),
-		c.question("address POD", "Say what became of the addresses of a pod", console.Address))
+		ask("placement POD", "Say where a pod would start if it were rebuilt now, and why", ofPod(console.Placement)),
+		ask("pending POD", "Say why a pod has no node, or does not run on it", ofPod(console.Pending)),
+		ask("address POD", "Say what became of the addresses of a pod", console.Address))
 	return cmd
 }
 
@@ -105,7 +109,9 @@ evictions. Exit status 1 tells that budgets refuse.`,
 }
 
 // question returns a command that answers a question about one pod from facts of its namespace.
-func (c *commands) question(use, short string, answer func(*facts.Facts, string, string) (console.Explanation, error)) *cobra.Command {
+func question[R any](c *commands, use, short string, answer func(*facts.Facts, string, string) (R, error), unread func(R) []facts.Unread,
+	asText func(io.Writer, text.Style, R),
+) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: c.completePod,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -117,7 +123,7 @@ func (c *commands) question(use, short string, answer func(*facts.Facts, string,
 			if err != nil {
 				return err
 			}
-			return c.verdict(true, report.Unread, report, func(w io.Writer, _ text.Style) { text.Explain(w, report) })
+			return c.verdict(true, unread(report), report, func(w io.Writer, s text.Style) { asText(w, s, report) })
 		},
 	}
 }

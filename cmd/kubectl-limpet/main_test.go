@@ -258,7 +258,7 @@ func TestSupportBundle(t *testing.T) {
 	}
 	files := unpack(t, path)
 	for _, name := range []string{"version.txt", "status.yaml", "audit.yaml", "objects/pods.yaml", "objects/ipreservations.yaml", "objects/borrowedaddresses.yaml",
-		"objects/nodeippools.yaml", "objects/disruptionbooks.yaml", "objects/namespaces.yaml", "versions.yaml", "lost.yaml"} {
+		"objects/nodeippools.yaml", "objects/disruptionbooks.yaml", "versions.yaml", "lost.yaml"} {
 		if files["limpet-support/"+name] == "" {
 			t.Errorf("%s is missing", name)
 		}

@@ -12,24 +12,10 @@ import (
 )
 
 func (c *commands) pod() *cobra.Command {
-	return &cobra.Command{
-		Use:               "pod NAME",
-		Short:             "Show where a pod ran, with which addresses, and why they were kept or lost",
-		Example:           "  kubectl limpet pod web-0 -n shop\n  kubectl limpet pod shop/web-0",
-		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: c.completePod,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			f, namespace, name, err := c.ofPod(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			report, err := console.History(f, namespace, name)
-			if err != nil {
-				return err
-			}
-			return c.verdict(true, report.Unread, report, func(w io.Writer, s text.Style) { text.History(w, s, report) })
-		},
-	}
+	cmd := question(c, "pod NAME", "Show where a pod ran, with which addresses, and why they were kept or lost", console.History,
+		func(r console.HistoryReport) []facts.Unread { return r.Unread }, text.History)
+	cmd.Example = "  kubectl limpet pod web-0 -n shop\n  kubectl limpet pod shop/web-0"
+	return cmd
 }
 
 func (c *commands) plan() *cobra.Command {
@@ -66,11 +52,7 @@ func (c *commands) lost() *cobra.Command {
 and what helps. A pod that was kept since is not listed. With --namespace, only that one is read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reader, _, err := c.reader()
-			if err != nil {
-				return err
-			}
-			f, err := reader.Read(cmd.Context(), *c.config.Namespace, facts.States)
+			f, err := c.read(cmd.Context(), *c.config.Namespace, facts.States)
 			if err != nil {
 				return err
 			}
@@ -101,13 +83,18 @@ tells that something contradicts. limpet-ipam check compares a node's state file
 
 // all reads what a command cannot do without, of the namespace of --namespace or of all.
 func (c *commands) all(ctx context.Context, parts []facts.Part) (*facts.Facts, error) {
-	reader, _, err := c.reader()
-	if err != nil {
-		return nil, err
-	}
-	f, err := reader.Read(ctx, *c.config.Namespace, parts...)
+	f, err := c.read(ctx, *c.config.Namespace, parts...)
 	if err != nil {
 		return nil, err
 	}
 	return f, unknown(f.Unread)
+}
+
+// read reads facts of a namespace, or of all.
+func (c *commands) read(ctx context.Context, namespace string, parts ...facts.Part) (*facts.Facts, error) {
+	reader, _, err := c.reader()
+	if err != nil {
+		return nil, err
+	}
+	return reader.Read(ctx, namespace, parts...)
 }

@@ -20,11 +20,7 @@ controller. With -o wide, each node is listed.`,
 		Example: "  kubectl limpet version\n  kubectl limpet version -o wide",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			reader, _, err := c.reader()
-			if err != nil {
-				return err
-			}
-			f, err := reader.Read(cmd.Context(), "", console.VersionParts...)
+			f, err := c.read(cmd.Context(), "", console.VersionParts...)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
-	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // mostLog bounds the log of one container, in bytes.
@@ -64,7 +63,6 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		{"objects/distributedpoddisruptionbudgets.yaml", all.Divided},
 		{"objects/poddisruptionbudgets.yaml", all.DisruptionBudgets},
 		{"objects/disruptionbooks.yaml", all.Books},
-		{"objects/namespaces.yaml", keepingNamespaces(all.Namespaces)},
 		{"objects/events.yaml", all.Events},
 		{"limpet/controller.yaml", all.Controllers},
 		{"limpet/agent.yaml", all.Agents},
@@ -154,13 +152,11 @@ func withoutValues(f *facts.Facts) {
 		f.Own[i].Annotations = nil // the last applied manifest has the values too
 		specs = append(specs, &f.Own[i].Spec)
 	}
-	if f.Controllers != nil {
-		f.Controllers.Annotations = nil
-		specs = append(specs, &f.Controllers.Spec.Template.Spec)
+	if c := f.Controllers; c != nil {
+		c.Annotations, specs = nil, append(specs, &c.Spec.Template.Spec)
 	}
-	if f.Agents != nil {
-		f.Agents.Annotations = nil
-		specs = append(specs, &f.Agents.Spec.Template.Spec)
+	if a := f.Agents; a != nil {
+		a.Annotations, specs = nil, append(specs, &a.Spec.Template.Spec)
 	}
 	for _, spec := range specs {
 		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
@@ -187,15 +183,6 @@ func withoutValues(f *facts.Facts) {
 			f.States[i].Status.PodStates[name] = record
 		}
 	}
-}
-
-// keepingNamespaces keeps of namespaces what they ask of Limpet.
-func keepingNamespaces(all []corev1.Namespace) map[string]string {
-	asked := map[string]string{}
-	for i := range all {
-		asked[all[i].Name] = all[i].Annotations[reservation.KeepAnnotation]
-	}
-	return asked
 }
 
 // shortPods keeps of pods what tells where they run. Their environment can hold secrets.

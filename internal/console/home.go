@@ -93,21 +93,17 @@ func keptFor(f *facts.Facts, namespace, name string) []limpetv1alpha1.IPReservat
 // NamespacesOf returns the namespaces in which a pod of a name exists, or is known.
 func NamespacesOf(f *facts.Facts, name string) []string {
 	found := map[string]bool{}
-	for i := range f.Pods {
-		if f.Pods[i].Name == name {
-			found[f.Pods[i].Namespace] = true
-		}
+	for _, p := range f.Pods {
+		found[p.Namespace] = found[p.Namespace] || p.Name == name
 	}
-	for i := range f.Reservations {
-		if f.Reservations[i].Status.Pod == name {
-			found[f.Reservations[i].Namespace] = true
-		}
+	for _, r := range f.Reservations {
+		found[r.Namespace] = found[r.Namespace] || r.Status.Pod == name
 	}
-	for i := range f.States {
-		if _, recorded := f.States[i].Status.PodStates[name]; recorded {
-			found[f.States[i].Namespace] = true
-		}
+	for _, s := range f.States {
+		_, recorded := s.Status.PodStates[name]
+		found[s.Namespace] = found[s.Namespace] || recorded
 	}
+	maps.DeleteFunc(found, func(_ string, known bool) bool { return !known })
 	return slices.Sorted(maps.Keys(found))
 }
 

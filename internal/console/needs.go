@@ -76,30 +76,20 @@ func installed(f *facts.Facts, r StatusReport) []Problem {
 }
 
 // webhooks says which webhook configurations are missing, or have no certificate yet.
-func webhooks(f *facts.Facts) []Problem {
-	var found []Problem
-	check := func(kind string, part facts.Part, installed bool, configs []admissionv1.WebhookClientConfig) {
+func webhooks(f *facts.Facts) (found []Problem) {
+	check := func(kind string, part facts.Part, installed, certified bool) {
 		object := kind + " " + facts.Controller
 		switch {
 		case !installed && read(f, part):
 			found = append(found, Problem{Broken, object, "NotInstalled", "the webhooks are not installed", "kubectl apply -k deploy/default"})
-		case slices.ContainsFunc(configs, func(c admissionv1.WebhookClientConfig) bool { return len(c.CABundle) == 0 }):
+		case installed && !certified:
 			found = append(found, Problem{Broken, object, "NoCertificate", "a webhook has no certificate of its server", "wait for limpet-controller, which writes it"})
 		}
 	}
-	var mutating, validating []admissionv1.WebhookClientConfig
-	if f.Mutating != nil {
-		for _, w := range f.Mutating.Webhooks {
-			mutating = append(mutating, w.ClientConfig)
-		}
-	}
-	if f.Validating != nil {
-		for _, w := range f.Validating.Webhooks {
-			validating = append(validating, w.ClientConfig)
-		}
-	}
-	check("MutatingWebhookConfiguration", facts.Mutating, f.Mutating != nil, mutating)
-	check("ValidatingWebhookConfiguration", facts.Validating, f.Validating != nil, validating)
+	check("MutatingWebhookConfiguration", facts.Mutating, f.Mutating != nil, f.Mutating != nil && !slices.ContainsFunc(f.Mutating.Webhooks,
+		func(w admissionv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }))
+	check("ValidatingWebhookConfiguration", facts.Validating, f.Validating != nil, f.Validating != nil && !slices.ContainsFunc(f.Validating.Webhooks,
+		func(w admissionv1.ValidatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }))
 	return found
 }
 

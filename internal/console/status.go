@@ -26,8 +26,6 @@ type Program struct {
 	Ready   int32  `json:"ready"`
 	Desired int32  `json:"desired"`
 	Image   string `json:"image,omitempty"`
-	// Versions are the images that run, where there are several, with their numbers of pods.
-	Versions map[string]int `json:"versions,omitempty"`
 	// Nodes are those of the ready pods.
 	Nodes []string `json:"nodes,omitempty"`
 	// NotReady are the other pods, each as its node and its state, such as worker-2: ImagePullBackOff.
@@ -129,12 +127,10 @@ func rebuilt(states []appsv1beta1.PersistentPodState) *Rebuilt {
 // program counts the pods of one of Limpet's programs.
 func program(name string, pods []corev1.Pod) Program {
 	p := Program{Name: name}
-	images := map[string]int{}
 	for i := range pods {
-		if pods[i].Labels[facts.LabelName] != name || pods[i].DeletionTimestamp != nil || len(pods[i].Spec.Containers) == 0 {
+		if pods[i].Labels[facts.LabelName] != name || pods[i].DeletionTimestamp != nil {
 			continue
 		}
-		images[pods[i].Spec.Containers[0].Image]++
 		node := cmp.Or(pods[i].Spec.NodeName, "no node")
 		if workload.Ready(&pods[i]) {
 			p.Ready++
@@ -142,9 +138,6 @@ func program(name string, pods []corev1.Pod) Program {
 		} else {
 			p.NotReady = append(p.NotReady, node+": "+state(&pods[i]))
 		}
-	}
-	if len(images) > 1 {
-		p.Versions = images
 	}
 	slices.Sort(p.Nodes)
 	slices.Sort(p.NotReady)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
-	"github.com/limpet-io/limpet/internal/pin"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -114,10 +112,3 @@ func trialWorkload(namespace, image string) *appsv1.StatefulSet {
 		},
 	}
 }
-
-func placeNow(pod *corev1.Pod) appsv1beta1.Place {
-	return appsv1beta1.Place{NodeName: pod.Spec.NodeName, IPs: pin.Addresses(pod)}
-}
-
-// seconds rounds for people.
-func seconds(d time.Duration) float64 { return d.Round(100 * time.Millisecond).Seconds() }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
@@ -64,28 +65,21 @@ func (t *Trial) Run(ctx context.Context) (report TrialReport, err error) {
 
 // rebuild does what the check is about.
 func (t *Trial) rebuild(ctx context.Context) error {
-	if err := t.step("a StatefulSet of one replica is made", func() error {
-		return t.Client.Create(ctx, trialWorkload(t.Namespace, t.report.Image))
-	}); err != nil {
-		return err
+	var first *corev1.Pod
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"a StatefulSet of one replica is made", func() error { return t.Client.Create(ctx, trialWorkload(t.Namespace, t.report.Image)) }},
+		{"its pod is Ready", func() (err error) { first, t.report.From, err = t.ready(ctx, ""); return err }},
+		{"limpet-controller has recorded it", func() error { return t.recorded(ctx, first.UID) }},
+		{"the pod is deleted", func() error { return t.Client.Delete(ctx, first, client.Preconditions{UID: &first.UID}) }},
+		{"the next pod is Ready", func() (err error) { _, t.report.To, err = t.ready(ctx, first.UID); return err }},
+	} {
+		if err := t.step(step.what, step.do); err != nil {
+			return err
+		}
 	}
-	var first, second *corev1.Pod
-	if err := t.step("its pod is Ready", func() (err error) { first, err = t.ready(ctx, ""); return err }); err != nil {
-		return err
-	}
-	t.report.From = placeNow(first)
-	if err := t.step("limpet-controller has recorded it", func() error { return t.recorded(ctx, first.UID) }); err != nil {
-		return err
-	}
-	if err := t.step("the pod is deleted", func() error {
-		return t.Client.Delete(ctx, first, client.Preconditions{UID: &first.UID})
-	}); err != nil {
-		return err
-	}
-	if err := t.step("the next pod is Ready", func() (err error) { second, err = t.ready(ctx, first.UID); return err }); err != nil {
-		return err
-	}
-	t.report.To = placeNow(second)
 	f, err := t.facts(ctx)
 	if err == nil {
 		t.report.judge(f)
@@ -96,10 +90,11 @@ func (t *Trial) rebuild(ctx context.Context) error {
 // step runs a step, and tells how long it took.
 func (t *Trial) step(what string, do func() error) error {
 	began := t.Now()
-	if err := do(); err != nil {
-		return fmt.Errorf("after %.1f s, waiting until %s: %w", seconds(t.Now().Sub(began)), what, err)
+	err := do()
+	done := TrialStep{what, t.Now().Sub(began).Round(100 * time.Millisecond).Seconds()}
+	if err != nil {
+		return fmt.Errorf("after %.1f s, waiting until %s: %w", done.Seconds, what, err)
 	}
-	done := TrialStep{what, seconds(t.Now().Sub(began))}
 	t.report.Steps = append(t.report.Steps, done)
 	t.Told(done)
 	return nil
@@ -132,14 +127,14 @@ func (t *Trial) end(ctx context.Context) error {
 	return nil
 }
 
-// ready waits until the pod, other than one that was there before, is Ready.
-func (t *Trial) ready(ctx context.Context, before types.UID) (*corev1.Pod, error) {
+// ready waits until the pod, other than one that was there before, is Ready, and returns its place.
+func (t *Trial) ready(ctx context.Context, before types.UID) (*corev1.Pod, appsv1beta1.Place, error) {
 	var pod corev1.Pod
 	err := t.await(ctx, func(ctx context.Context) (bool, error) {
 		err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: trialPod}, &pod)
 		return err == nil && pod.UID != before && workload.Ready(&pod), client.IgnoreNotFound(err)
 	})
-	return &pod, err
+	return &pod, appsv1beta1.Place{NodeName: pod.Spec.NodeName, IPs: pin.Addresses(&pod)}, err
 }
 
 // recorded waits until a PersistentPodState has the place of the pod.

@@ -84,8 +84,9 @@ func pluginOf(pod *corev1.Pod, version string) string {
 
 // compare adds what differs from the controller: nodes with one difference together.
 func (r *VersionReport) compare() {
+	const controller = "Deployment " + facts.Namespace + "/" + facts.Controller
 	if r.Controller == "" {
-		r.Problems = append(r.Problems, Problem{Broken, "Deployment " + facts.Namespace + "/" + facts.Controller, "NotInstalled", "limpet-controller is not installed", "kubectl apply -k deploy/default"})
+		r.Problems = append(r.Problems, Problem{Broken, controller, "NotInstalled", "limpet-controller is not installed", "kubectl apply -k deploy/default"})
 		return
 	}
 	differ := map[string][]string{}
@@ -112,20 +113,17 @@ func (r *VersionReport) compare() {
 			Broken, "Node " + strings.Join(named, ", ") + more, "OtherVersion", why, "kubectl -n limpet-system rollout status daemonset limpet-agent",
 		})
 	}
-	for _, v := range slices.Sorted(maps.Keys(r.Replicas)) {
+	beside := func(object, what, v, remedy string) {
 		if v != r.Controller {
 			r.Problems = append(r.Problems, Problem{
-				Attention, "Deployment " + facts.Namespace + "/" + facts.Controller, "OtherVersion",
-				fmt.Sprintf("%d replicas (%s) are %s its template (%s)", r.Replicas[v], v, relation(v, r.Controller), r.Controller),
-				"kubectl -n limpet-system rollout status deployment limpet-controller",
+				Attention, object, "OtherVersion", fmt.Sprintf("%s (%s) is %s the controller (%s)", what, v, relation(v, r.Controller), r.Controller), remedy,
 			})
 		}
 	}
-	if r.Client != r.Controller {
-		r.Problems = append(r.Problems, Problem{
-			Attention, "kubectl-limpet", "OtherVersion", fmt.Sprintf("the client (%s) is %s the controller (%s)", r.Client, relation(r.Client, r.Controller), r.Controller), "",
-		})
+	for _, v := range slices.Sorted(maps.Keys(r.Replicas)) {
+		beside(controller, "a replica", v, "kubectl -n limpet-system rollout status deployment limpet-controller")
 	}
+	beside("kubectl-limpet", "the client", r.Client, "")
 }
 
 // tag returns the version of an image: its tag, or the beginning of its digest where it has none.

@@ -28,7 +28,7 @@ func TestVersions(t *testing.T) {
 		"a tag and a digest":         {change: func(f *facts.Facts) { f.Own[1].Spec.Containers[0].Image = "a:v1.0.0@sha256:0123456789abcdef" }, same: true},
 		"an agent that is not Ready": {change: func(f *facts.Facts) { f.Own[1].Status.Conditions = nil }, want: []string{"an earlier plugin may be installed"}},
 		"a node without an agent":    {change: func(f *facts.Facts) { f.Own = slices.Delete(f.Own, 1, 2) }, want: []string{"no agent runs"}},
-		"a replica of a rollout":     {change: func(f *facts.Facts) { f.Own[0].Spec.Containers[0].Image = "c:v2.0.0" }, same: true, want: []string{"1 replicas (v2.0.0) are newer than its template (v1.0.0)"}},
+		"a replica of a rollout":     {change: func(f *facts.Facts) { f.Own[0].Spec.Containers[0].Image = "c:v2.0.0" }, same: true, want: []string{"a replica (v2.0.0) is newer than the controller (v1.0.0)"}},
 		"no controller":              {change: func(f *facts.Facts) { f.Controllers = nil }, want: []string{"not installed"}},
 		"pods that were not read":    {change: func(f *facts.Facts) { f.Unread = []facts.Unread{{Kind: "pods of limpet-system"}} }, same: true},
 	}

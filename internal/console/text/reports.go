@@ -64,10 +64,6 @@ func number(n *int) string {
 }
 
 func program(s Style, p console.Program) string {
-	image := p.Image
-	if len(p.Versions) > 0 {
-		image = fmt.Sprintf("%d versions", len(p.Versions))
-	}
 	nodes := strings.Join(p.Nodes, ",")
 	if len(p.Nodes) > 4 && !s.Wide {
 		nodes = fmt.Sprintf("%d nodes", len(p.Nodes))
@@ -76,7 +72,7 @@ func program(s Style, p console.Program) string {
 	if p.Unknown {
 		ready = "unknown"
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s", p.Name, ready, or(image), or(nodes))
+	return fmt.Sprintf("%s\t%s\t%s\t%s", p.Name, ready, or(p.Image), or(nodes))
 }
 
 // History prints what is known of a pod.
