@@ -257,8 +257,10 @@ func TestSupportBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := unpack(t, path)
-	for _, name := range []string{"version.txt", "status.yaml", "audit.yaml", "objects/pods.yaml", "objects/ipreservations.yaml", "objects/borrowedaddresses.yaml",
-		"objects/nodeippools.yaml", "objects/disruptionbooks.yaml", "versions.yaml", "lost.yaml"} {
+	for _, name := range []string{
+		"version.txt", "status.yaml", "audit.yaml", "objects/pods.yaml", "objects/ipreservations.yaml", "objects/borrowedaddresses.yaml",
+		"objects/nodeippools.yaml", "objects/disruptionbooks.yaml", "versions.yaml", "lost.yaml",
+	} {
 		if files["limpet-support/"+name] == "" {
 			t.Errorf("%s is missing", name)
 		}

@@ -147,25 +147,17 @@ var plainValues = []string{"GOMEMLIMIT", "GOGC"}
 // withoutValues drops what an operator added to the environment of Limpet's programs, such as a proxy with a password,
 // patches of spreads, and annotations that were recorded of users' pods.
 func withoutValues(f *facts.Facts) {
-	var specs []*corev1.PodSpec
 	for i := range f.Own {
 		f.Own[i].Annotations = nil // the last applied manifest has the values too
-		specs = append(specs, &f.Own[i].Spec)
+		withoutEnvironment(&f.Own[i].Spec)
 	}
 	if c := f.Controllers; c != nil {
-		c.Annotations, specs = nil, append(specs, &c.Spec.Template.Spec)
+		c.Annotations = nil
+		withoutEnvironment(&c.Spec.Template.Spec)
 	}
 	if a := f.Agents; a != nil {
-		a.Annotations, specs = nil, append(specs, &a.Spec.Template.Spec)
-	}
-	for _, spec := range specs {
-		for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-			for i := range c.Env {
-				if !slices.Contains(plainValues, c.Env[i].Name) && c.Env[i].Value != "" {
-					c.Env[i].Value = "left out"
-				}
-			}
-		}
+		a.Annotations = nil
+		withoutEnvironment(&a.Spec.Template.Spec)
 	}
 	for i := range f.Spreads {
 		delete(f.Spreads[i].Annotations, corev1.LastAppliedConfigAnnotation)
@@ -181,6 +173,17 @@ func withoutValues(f *facts.Facts) {
 				record.Annotations[key] = "left out"
 			}
 			f.States[i].Status.PodStates[name] = record
+		}
+	}
+}
+
+func withoutEnvironment(spec *corev1.PodSpec) {
+	spec.EphemeralContainers = nil // of a person who looked for a fault
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for i := range c.Env {
+			if !slices.Contains(plainValues, c.Env[i].Name) && c.Env[i].Value != "" {
+				c.Env[i].Value = "left out"
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,11 +182,7 @@ func (t *Trial) stuck(ctx context.Context) string {
 		return "there is no pod " + trialPod + t.warned(ctx)
 	}
 	e := Pending(f, pod)
-	why := e.Answer
-	for _, because := range e.Because {
-		why += "; " + because
-	}
-	return why + t.warned(ctx)
+	return strings.Join(append([]string{e.Answer}, e.Because...), "; ") + t.warned(ctx)
 }
 
 // warned returns the newest warning in the namespace: of the kubelet, the runtime, or what refuses the pod.
