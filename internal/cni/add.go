@@ -32,6 +32,9 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 	if err := errors.Join(p.podErr, p.ClockErr); err != nil {
 		return err
 	}
+	if err := follow(conf); err != nil {
+		return err
+	}
 	wanted, err := conf.Assign(p.pod)
 	if err != nil {
 		return err
@@ -45,7 +48,7 @@ func (p *Plugin) Add(args *skel.CmdArgs) error {
 	if err := p.add(&adding{Plugin: p, conf: conf, wanted: wanted, a: &a}); err != nil {
 		return err
 	}
-	return p.printResult(conf, dns, a.Addresses)
+	return p.printResult(conf, dns, &a)
 }
 
 // adding is one ADD.
@@ -196,6 +199,9 @@ func (ad *adding) apply(plan reservation.AddDecision) error {
 	a.Addresses, a.Guest, a.Claimed, a.Dropped = slices.Clone(plan.Addresses), plan.Guest, plan.Claimed, plan.Dropped
 	ad.entry.Outcome, ad.entry.Reason, ad.entry.Addresses = outcomeClaimed, plan.Reason, a.Addresses
 	if plan.Verdict == reservation.Allocate {
+		if err := ad.rangesKnown(); err != nil {
+			return err
+		}
 		if err := ad.allocate(); err != nil {
 			return err
 		}

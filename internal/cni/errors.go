@@ -31,6 +31,8 @@ const (
 )
 
 var (
+	// errUnread keeps a range out of use whose loans the agent has not read.
+	errUnread = errors.New("limpet-agent has not read which of its addresses follow pods of other nodes")
 	// errOrphaned ends an ADD whose caller is gone.
 	errOrphaned = errors.New("the calling plugin is gone; nothing was allocated")
 	// errEnded ends an ADD that a DEL of its container has cancelled.
@@ -51,6 +53,7 @@ var codes = []struct {
 	{persistence.ErrName, types.ErrInvalidEnvironmentVariables},
 	{persistence.ErrLocked, types.ErrTryAgainLater},
 	{errOrphaned, types.ErrTryAgainLater},
+	{errUnread, types.ErrTryAgainLater},
 	{errEnded, types.ErrTryAgainLater},
 	{outside.ErrBusy, types.ErrTryAgainLater},
 	{reservation.ErrPredecessor, types.ErrTryAgainLater},

@@ -152,12 +152,17 @@ func describe(tx *persistence.Tx, c *netconf.Config) error {
 }
 
 // printResult writes the result in the version of the configuration.
-func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, addrs []netip.Addr) error {
+func (p *Plugin) printResult(conf *netconf.Config, dns types.DNS, to *reservation.Attachment) error {
 	result := &current.Result{CNIVersion: current.ImplementedSpecVersion, Routes: conf.Routes, DNS: dns}
-	for n, a := range addrs {
+	for n, a := range to.Addresses {
 		subnet, gateway, err := conf.SubnetOf(n, a)
 		if err != nil {
 			return err
+		}
+		if to.Guest != 0 {
+			if below, routes, is := conf.BelowBridge(subnet, gateway); is {
+				gateway, result.Routes = below, routes
+			}
 		}
 		result.IPs = append(result.IPs, &current.IPConfig{
 			Address: net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(subnet.Bits(), a.BitLen())},

@@ -27,7 +27,7 @@ var (
 // IPAM plugin, but no annotations. It returns warnings.
 func askNetworks(facts Facts, patch *podpatch.Patch) (warnings []string) {
 	args := map[string]string{}
-	asks := facts.Retention.On("", reservation.DefaultMaxRetain) // nothing follows there
+	asks := facts.Retention.On(false, reservation.DefaultMaxRetain) // nothing follows there
 	if retain := asks.Retain; retain > 0 {
 		args[reservation.RetainAnnotation] = strconv.FormatInt(int64((retain+time.Minute-1)/time.Minute), 10)
 	}

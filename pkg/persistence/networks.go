@@ -40,6 +40,11 @@ func (t *Tx) SetConfig(network string, config []byte) error {
 	return b.Put(key(network), config)
 }
 
+// HasConfig reports whether SetConfig was last called with this for a network.
+func (t *Tx) HasConfig(network string, config []byte) bool {
+	return bytes.Equal(t.bucket(bucketNetworks).Get(key(network)), config)
+}
+
 // Configured reports whether SetConfig was called for a network since the state was created.
 func (t *Tx) Configured(network string) bool {
 	return t.bucket(bucketNetworks).Get(key(network)) != nil

@@ -67,15 +67,15 @@ func TestFollowOnOtherNetworks(t *testing.T) {
 	required := reservation.RetentionRequest{Retain: time.Minute, Mode: reservation.Required}
 	for _, tc := range []struct {
 		asks    reservation.RetentionRequest
-		network string
+		follows bool
 		want    reservation.RetentionRequest
 	}{
-		{follow, reservation.FollowNetwork, follow},
-		{follow, "cbr0", reservation.RetentionRequest{Retain: time.Hour}},
-		{required, "cbr0", required},
+		{follow, true, follow},
+		{follow, false, reservation.RetentionRequest{Retain: time.Hour}},
+		{required, false, required},
 	} {
-		if got := tc.asks.On(tc.network, time.Hour); got != tc.want {
-			t.Errorf("%+v on %s: %+v, want %+v", tc.asks, tc.network, got, tc.want)
+		if got := tc.asks.On(tc.follows, time.Hour); got != tc.want {
+			t.Errorf("%+v, follows %t: %+v, want %+v", tc.asks, tc.follows, got, tc.want)
 		}
 	}
 }

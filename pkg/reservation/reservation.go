@@ -310,7 +310,7 @@ const (
 	// ModeAnnotation on a pod says what an ADD does when the pod cannot have its own addresses: "required" fails,
 	// "preferred" (the default) takes others. With "follow" the pod keeps them without an end, and on other nodes too.
 	ModeAnnotation = "limpet.dev/retention"
-	// FollowNetwork is the name of the network of own mode, where addresses follow their pods: NodeNetworkName of the API.
+	// FollowNetwork is the name of the network of own mode, where addresses always follow their pods: NodeNetworkName of the API.
 	FollowNetwork = "limpet"
 	// HomeAnnotation on a pod that follows is the node that has its address, as the controller wrote it when the pod might be
 	// scheduled: an ADD takes no free address then.
@@ -328,10 +328,10 @@ type RetentionRequest struct {
 	Mode   Mode
 }
 
-// On returns what is asked for on a network. On all but one "follow" means "preferred": no agent would say where the address is.
-// Such a network keeps the address as long as it keeps any.
-func (r RetentionRequest) On(network string, limit time.Duration) RetentionRequest {
-	if r.Mode == Follow && network != FollowNetwork {
+// On returns what is asked for on a network. Where addresses do not follow, "follow" means "preferred": no agent would say where
+// the address is. Such a network keeps the address as long as it keeps any.
+func (r RetentionRequest) On(follows bool, limit time.Duration) RetentionRequest {
+	if r.Mode == Follow && !follows {
 		r.Mode, r.Retain = Preferred, limit
 	}
 	return r

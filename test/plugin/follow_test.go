@@ -35,6 +35,11 @@ func follower(dir, home string, wait time.Duration) map[string]any {
 // writeLoan is what the agent does: it writes a record in a boot, and ends the waits for it.
 func writeLoan(t *testing.T, dir, boot string, addrs []netip.Addr, step loan.Step) {
 	t.Helper()
+	writeLoanOn(t, reservation.FollowNetwork, dir, boot, addrs, step)
+}
+
+func writeLoanOn(t *testing.T, network, dir, boot string, addrs []netip.Addr, step loan.Step) {
+	t.Helper()
 	clock, err := machine.ReadClocks("/proc/sys/kernel/random/boot_id", time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +48,7 @@ func writeLoan(t *testing.T, dir, boot string, addrs []netip.Addr, step loan.Ste
 	if boot != "" {
 		now.BootID = boot
 	}
-	owner := reservation.Owner{Network: reservation.FollowNetwork, Namespace: "ns", Pod: "web-0", IfName: "eth0"}
+	owner := reservation.Owner{Network: network, Namespace: "ns", Pod: "web-0", IfName: "eth0"}
 	step.Verb, step.Record.Confirmed = loan.Write, true
 	err = persistence.New(persistence.Options{Dir: dir}).Update(t.Context(), func(tx *persistence.Tx) error {
 		return lifecycle.WriteLoan(tx, owner, addrs, step, now)

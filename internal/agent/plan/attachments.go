@@ -83,7 +83,7 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 			continue
 		}
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, in.maxRetain(a.ID.Network)) // the pod webhook has sent the warnings
-		request = a.orByArgs(request.On(a.ID.Network, in.maxRetain(a.ID.Network)), pod.Annotations)
+		request = a.orByArgs(request.On(a.ID.Network == NetworkName, in.maxRetain(a.ID.Network)), pod.Annotations)
 		if NeverReturns(&pod) {
 			request = reservation.RetentionRequest{}
 		}

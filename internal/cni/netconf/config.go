@@ -75,6 +75,10 @@ type Config struct {
 	Node string
 	// Mirror tells to keep host-local's files beside the state.
 	Mirror bool
+	// Follows tells that the agent lends addresses of this network.
+	Follows bool
+
+	bridge, defaultGateway bool // the interface plugin is bridge, and gives the pod a default route
 }
 
 // Input is a network configuration as a verb gets it, decoded once for all who read it.
@@ -176,7 +180,7 @@ func newConfig(f *file) *Config {
 	c := &Config{
 		CNIVersion: f.CNIVersion, Network: f.Name, Annotations: f.annotations(), PrevResult: f.PrevResult,
 		MaxReservation: reservation.DefaultMaxRetain, PredecessorWait: DefaultPredecessorWait, AddWait: DefaultAddWait, SharePercent: reservation.DefaultSharePercent,
-		ReleaseDelay: reservation.DefaultReleaseDelay,
+		ReleaseDelay: reservation.DefaultReleaseDelay, bridge: f.Type == "bridge", defaultGateway: f.IsDefaultGateway,
 	}
 	if f.IPAM == nil {
 		return c

@@ -12,6 +12,10 @@ type file struct {
 	CNIVersion string `json:"cniVersion"`
 	// Name is the name of the network. Addresses, owners and reservations belong to one network.
 	Name string `json:"name"`
+	// Type is the interface plugin. Below bridge, a pod with an address of another node gets routes of its own.
+	Type string `json:"type"`
+	// IsDefaultGateway is a key of bridge: the pod gets a default route.
+	IsDefaultGateway bool `json:"isDefaultGateway"`
 	// PrevResult is the result of the ADD. CHECK compares with it, and DEL tells the end of a pod by it.
 	PrevResult json.RawMessage `json:"prevResult"`
 	// ValidAttachments are the attachments that a GC keeps.

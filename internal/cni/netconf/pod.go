@@ -140,7 +140,7 @@ func (f *file) annotations() map[string]string {
 func (c *Config) Attachment(pod Pod, containerID, ifName string) (reservation.Attachment, []string) {
 	id := reservation.AttachmentID{Network: c.Network, ContainerID: containerID, IfName: ifName}
 	asks, warnings := reservation.ParseRetentionRequest(c.Annotations, c.MaxReservation)
-	asks = asks.On(c.Network, c.MaxReservation)
+	asks = asks.On(c.Follows || c.Network == reservation.FollowNetwork, c.MaxReservation)
 	owner := pod.Owner(id)
 	owner.Pod = reservation.OwnerName(owner.Pod, c.Annotations)
 	return reservation.Attachment{
@@ -268,10 +268,7 @@ func (c *Config) SubnetOf(set int, a netip.Addr) (subnet netip.Prefix, gateway n
 			continue
 		}
 		subnet = netip.PrefixFrom(a, s[0].Subnet.Bits())
-		if gateway = subnet.Masked().Addr().Next(); gateway == a {
-			gateway = gateway.Next()
-		}
-		return subnet, gateway, nil
+		return subnet, ipam.GuestGateway(subnet), nil
 	}
 	return subnet, gateway, fmt.Errorf("%s is of another node, and no range of this network has its family", a)
 }

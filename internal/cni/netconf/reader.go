@@ -26,6 +26,8 @@ func (f *file) fields() []field {
 	return []field{
 		{"cniVersion", &f.CNIVersion},
 		{"name", &f.Name},
+		{"type", &f.Type},
+		{"isDefaultGateway", &f.IsDefaultGateway},
 		{"prevResult", &f.PrevResult},
 		{"cni.dev/valid-attachments", &f.ValidAttachments},
 		{"capabilities", &f.Capabilities},

@@ -116,7 +116,7 @@ func parse(data []byte, maxRetain time.Duration) (Entry, bool) {
 		return Entry{}, false
 	}
 	asks, _ := reservation.ParseRetentionRequest(f.CapabilityArgs.Annotations, maxRetain) // the ADD has warned already
-	asks = asks.On(id.Network, maxRetain)
+	asks = asks.On(id.Network == reservation.FollowNetwork, maxRetain)                    // the agent corrects it for another network
 	pod := netconf.PodOfPairs(f.CNIArgs)
 	return Entry{Config: f.Config, Attachment: reservation.Attachment{
 		ID: id, Owner: pod.Owner(id), UID: pod.UID, Addresses: addrs, NetNS: reservation.NetNS{Path: f.NetNS},
