@@ -83,7 +83,7 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 	}
 	c := agent.Config{
 		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
-		OwnNetwork: o.Network == "own", PodNetworks: o.PodNetworks, Adopt: o.Network == "adopt", Accepts: accepts, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
+		OwnNetwork: o.Network == "own", Flannel: o.Network == "flannel", SubnetEnv: "/run/flannel/subnet.env", PodNetworks: o.PodNetworks, Adopt: o.Network == "adopt", Accepts: accepts, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 		AuditPeriod: o.AuditPeriod, Pace: show.DefaultPace(), Running: running(o.ResultsDir), VerbLog: o.PluginLog, Directories: o.directories(),
 	}

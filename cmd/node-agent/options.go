@@ -66,7 +66,7 @@ func Default() Options {
 // AddFlags registers the options as flags, with their present values as defaults.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", o.Node, "name of this machine's Node object; empty: the value of the environment variable NODE_NAME")
-	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; adopt: put limpet-ipam in the place of host-local in the network configuration of the node (bridge, ptp, macvlan or ipvlan), again after each change by its owner; uninstall restores it; none: it writes neither")
+	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; adopt: put limpet-ipam in the place of host-local in the network configuration of the node (bridge, ptp, macvlan or ipvlan), again after each change by its owner; uninstall restores it; flannel: limpet.dev/retention: follow works where flannel with host-gw or vxlan is the network, and its ConfigMap names limpet-ipam; none: it writes neither")
 	fs.Func("pod-networks", "with --network=own: networks in which the pod CIDRs of nodes must be, such as 10.244.0.0/16,fd00:10:244::/48: those of --cluster-cidr of kube-controller-manager; empty: private networks, and that of the node's own pod CIDR; ranges of a NodeNetwork need not be in them", func(text string) error {
 		for t := range strings.SplitSeq(text, ",") {
 			p, err := netip.ParsePrefix(t)
@@ -102,8 +102,8 @@ func (o *Options) Validate() error {
 	if o.Node == "" {
 		errs = append(errs, errors.New("--node-name: empty, and NODE_NAME is not set"))
 	}
-	if !slices.Contains([]string{"none", "own", "adopt"}, o.Network) {
-		errs = append(errs, fmt.Errorf("--network: %q is none of none, own, adopt", o.Network))
+	if !slices.Contains([]string{"none", "own", "adopt", "flannel"}, o.Network) {
+		errs = append(errs, fmt.Errorf("--network: %q is none of none, own, adopt, flannel", o.Network))
 	}
 	for _, d := range []struct{ flag, value string }{
 		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"netns-dir", o.NetNSDir}, {"cni-results-dir", o.ResultsDir}, {"boot-id-file", o.BootIDFile},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,9 @@ type Config struct {
 	ConfDir    string // where runtimes look for network configurations
 	StateDir   string
 	OwnNetwork bool // the agent is the node's pod network
+	// Flannel makes addresses follow their pods where flannel is the pod network. SubnetEnv is the file in which it describes itself.
+	Flannel   bool
+	SubnetEnv string
 	// PodNetworks are the networks in which the pod CIDRs of nodes must be; empty for the default.
 	PodNetworks []netip.Prefix
 	// Adopt makes the agent patch the network configuration of the node. Accepts returns why limpet-ipam would refuse
@@ -86,7 +90,7 @@ type Agent struct {
 	metrics *metrics
 	cluster *clusterView
 	show    *show.Loop
-	lending *lending // nil unless in own mode
+	lending *lending // nil unless addresses follow
 
 	pluginInstalled, networkInstalled atomic.Bool
 	plugin                            fileState // of the installed plugin, when it was last compared
@@ -94,10 +98,14 @@ type Agent struct {
 
 	roots map[string]string // what was mounted at the directories of the host when the agent began
 
-	decided  plan.OwnNetworkDecision // in own mode; as of the last round
+	decided  plan.OwnNetworkDecision // where addresses follow; as of the last round
 	recorded *plan.NodeNetwork       // the NodeNetwork as the state directory has it; nil without one
 	lookedUp bool                    // whether that was read
 	started  time.Time               // when the agent began to run
+	follows  persistence.Follows     // below flannel, as the state directory has it
+	cannot   bool                    // addresses do not follow below this flannel
+	unruled  bool                    // there are no rules for guests
+	bridge   int                     // the number of the bridge below flannel; 0 while there is none
 
 	wrote      []byte                 // the network configuration of own mode, as the agent last wrote it
 	patches    []time.Time            // of the network configuration, within the last hour
@@ -143,7 +151,12 @@ func New(c Config) (*Agent, error) {
 		return nil, err
 	}
 	a.cluster = v
-	if c.OwnNetwork {
+	if c.Flannel { // known from the beginning: what follows must not end before the API server answers
+		if a.follows, err = persistence.ReadFollows(c.StateDir); err != nil {
+			return nil, err //nolint:wrapcheck // it says what was read
+		}
+	}
+	if c.OwnNetwork || c.Flannel {
 		a.lending = newLending(a)
 		a.Registry.MustRegister(a.metrics.loanSteps, a.metrics.loans)
 	}
@@ -171,6 +184,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	if !a.Flannel { // as it was before: no agent lends now what the plugin would keep for that
+		if err := remove(filepath.Join(a.StateDir, persistence.FollowsFile)); err != nil {
+			return err
+		}
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	a.started = a.Clock.Now()

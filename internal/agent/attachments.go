@@ -24,7 +24,7 @@ func (a *Agent) correctAttachments(ctx context.Context, networks []network) erro
 		return stale
 	}
 	in := plan.AttachmentsInput{
-		Now: a.Now(), Pods: pods, Grace: endGrace, MaxRetain: map[string]time.Duration{}, DefaultMaxRetain: a.MaxRetain,
+		Now: a.Now(), Pods: pods, Follows: a.lending.name(), Grace: endGrace, MaxRetain: map[string]time.Duration{}, DefaultMaxRetain: a.MaxRetain,
 	}
 	for _, n := range networks {
 		if n.Limits != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,16 +33,18 @@ const (
 	nodesSooner = 4
 )
 
-// clusterView is the agent's view of the cluster: in own mode a cache of all nodes, and one of this
+// clusterView is the agent's view of the cluster: where addresses follow a cache of all nodes, and one of this
 // node's pods unless the agent has another source of pods. The objects are stripped to the fields
 // that are read. It also holds the handle on the kernel's routes.
 type clusterView struct {
-	nodes toolscache.SharedIndexInformer // nil unless in own mode
-	nets  toolscache.SharedIndexInformer // of the NodeNetwork; nil unless in own mode
-	loans toolscache.SharedIndexInformer // nil unless in own mode
+	nodes toolscache.SharedIndexInformer // nil unless addresses follow
+	nets  toolscache.SharedIndexInformer // of the NodeNetwork; nil unless addresses follow
+	loans toolscache.SharedIndexInformer // nil unless addresses follow
 	pods  toolscache.SharedIndexInformer // nil when the API server is not the source of pods
 	links *netlink.Handle
-	// follow keeps the ranges of services until its context ends; nil unless in own mode.
+	// filter leads to nftables; nil unless below flannel.
+	filter *nl.NetlinkSocket
+	// follow keeps the ranges of services until its context ends; nil unless addresses follow.
 	follow   func(context.Context)
 	services atomic.Pointer[[]netip.Prefix]
 	filled   atomic.Bool
@@ -55,7 +58,7 @@ type clusterView struct {
 func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 	v := &clusterView{changes: make(chan struct{}, 1), lent: make(chan struct{}, 1)}
 	var err error
-	if c.OwnNetwork {
+	if c.OwnNetwork || c.Flannel {
 		all := toolscache.NewListWatchFromClient(client.Core, "nodes", "", fields.Everything())
 		v.nodes = toolscache.NewSharedIndexInformer(newStagger(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
 		err = errors.Join(v.nodes.SetTransform(func(o any) (any, error) { return stripNode(o, c.Node) }), v.watchLoans(client, c))
@@ -70,6 +73,11 @@ func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 	}
 	if v.links, err = netlink.NewHandle(); err != nil {
 		return nil, fmt.Errorf("open netlink socket for routes: %w", err)
+	}
+	if c.Flannel {
+		if v.filter, err = openNFT(); err != nil {
+			return nil, err
+		}
 	}
 	return v, nil
 }
@@ -233,16 +241,16 @@ func stripPod(o any) (any, error) {
 	return &stripped, nil
 }
 
-// stripNode drops what the agent does not read of a Node. Labels are read of its own node alone.
+// stripNode drops what the agent does not read of a Node. Labels and annotations are read of its own node alone.
 func stripNode(o any, own string) (any, error) {
 	n, ok := o.(*corev1.Node)
 	if !ok {
 		return o, nil
 	}
 	n.Spec, n.Status = corev1.NodeSpec{PodCIDRs: n.Spec.PodCIDRs}, corev1.NodeStatus{Addresses: n.Status.Addresses}
-	n.ManagedFields, n.Annotations = nil, nil
+	n.ManagedFields = nil
 	if n.Name != own {
-		n.Labels = nil
+		n.Labels, n.Annotations = nil, nil
 	}
 	return n, nil
 }

@@ -24,11 +24,11 @@ func (l *lending) addLoans(ctx context.Context, in *plan.OwnNetworkInput) error 
 	}
 	in.Held, in.Lent = map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	err := l.store.View(ctx, func(tx *persistence.Tx) error {
-		attachments, err := tx.Attachments(plan.NetworkName)
+		attachments, err := tx.Attachments(in.Network)
 		if err != nil {
 			return err
 		}
-		reservations, err := tx.Reservations(plan.NetworkName)
+		reservations, err := tx.Reservations(in.Network)
 		for _, r := range reservations {
 			to := in.Held
 			if r.Lent != 0 {

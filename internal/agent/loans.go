@@ -37,10 +37,11 @@ type lending struct {
 	// that it can claim.
 	kernel sync.Mutex
 
-	mu     sync.Mutex
-	state  *plan.LoansInput // as of the last round, without the loans; nil before
-	read   []netip.Prefix   // the ranges whose loans were read from the API server, and recorded
-	unread []netip.Prefix   // those whose loans shall be
+	mu      sync.Mutex
+	network string           // in which addresses follow; "" while that is not known
+	state   *plan.LoansInput // as of the last round, without the loans; nil before
+	read    []netip.Prefix   // the ranges whose loans were read from the API server, and recorded
+	unread  []netip.Prefix   // those whose loans shall be
 
 	// Only the goroutine uses these.
 	retries map[reservation.Owner]lendRetry
@@ -62,14 +63,18 @@ type naming struct {
 }
 
 func newLending(a *Agent) *lending {
-	return &lending{Agent: a, woken: make(chan struct{}, 1), retries: map[reservation.Owner]lendRetry{}, named: map[reservation.Owner]naming{}}
+	name := a.follows.Network
+	if a.OwnNetwork {
+		name = plan.NetworkName
+	}
+	return &lending{Agent: a, network: name, woken: make(chan struct{}, 1), retries: map[reservation.Owner]lendRetry{}, named: map[reservation.Owner]naming{}}
 }
 
 // offer replaces what the loop knows of the node.
 func (l *lending) offer(networks []network) {
-	in := &plan.LoansInput{Node: l.Node, Owns: l.decided.Owns, Lacks: l.cluster.lacks}
+	in := &plan.LoansInput{Node: l.Node, Network: l.name(), Owns: l.decided.Owns, Lacks: l.cluster.lacks}
 	for _, n := range networks {
-		if n.Name == plan.NetworkName {
+		if n.Name == in.Network {
 			in.State = n.Network
 		}
 	}
@@ -78,6 +83,16 @@ func (l *lending) offer(networks []network) {
 	l.read = slices.DeleteFunc(l.read, func(p netip.Prefix) bool { return !slices.Contains(in.Owns, p) }) // another node may lend of a range that went
 	l.mu.Unlock()
 	wake(l.woken)
+}
+
+// name returns the network in which addresses follow; "" while that is not known, or where none do.
+func (l *lending) name() string {
+	if l == nil {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.network
 }
 
 // knows reports whether all loans of some ranges were read and recorded since the agent knows the ranges. If not, they are
@@ -174,7 +189,7 @@ func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 
 // readAll records the loans of ranges that this node did not have, before one of its pods can get an address of them.
 func (l *lending) readAll(ctx context.Context, ranges []netip.Prefix) error {
-	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Owns: ranges, Lacks: l.cluster.lacks}, hasPod: func(plan.LoanCase) bool { return false }, lingers: new(bool)}
+	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Network: l.name(), Owns: ranges, Lacks: l.cluster.lacks}, hasPod: func(plan.LoanCase) bool { return false }, lingers: new(bool)}
 	var err error
 	if p.in.Loans, err = l.allStored(ctx); err != nil {
 		return err

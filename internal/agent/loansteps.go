@@ -118,7 +118,7 @@ func (p lendPass) settle(ctx context.Context, c plan.LoanCase) error {
 	case err != nil:
 		return fmt.Errorf("read loan %s/%s: %w", o.Namespace, o.Name, answerError{plan.Create, err})
 	}
-	owner, addrs, valid := plan.LoanOwner(o)
+	owner, addrs, valid := plan.LoanOwner(o, p.in.Network)
 	if !valid || owner != c.Owner || c.Object == nil && !plan.SameAddresses(addrs, c.Addresses) {
 		return fmt.Errorf("the loan %s/%s is of %s, and this node has %v for %s: look which pod has what, and end what is wrong with kubectl limpet release", o.Namespace, o.Name, o.Spec.IPs, c.Addresses, c.Owner)
 	}
@@ -178,6 +178,9 @@ func (p lendPass) write(ctx context.Context, c plan.LoanCase, s loan.Step) error
 	if err != nil {
 		p.cluster.notify() // the route may be needed
 		return fmt.Errorf("record what the loan of %s says: %w", c.Owner, err)
+	}
+	if p.Flannel { // whose plugins make no route to a guest
+		p.cluster.notify()
 	}
 	if err := os.Remove(waitMarker(p.StateDir, c.Owner)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tell the ADD that waits: %w", err)

@@ -141,13 +141,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 }
 
 // pools sets the metrics of all networks.
-func (m *metrics) pools(networks []network, node string, now reservation.Moment) {
+func (m *metrics) pools(networks []network, node, follows string, now reservation.Moment) {
 	for _, n := range networks {
 		s := plan.PoolStatus(node, n.Network, len(n.Reservations))
 		m.addresses.WithLabelValues(n.Name, "attached").Set(float64(s.Attached))
 		m.addresses.WithLabelValues(n.Name, "reserved").Set(float64(s.Reserved))
 		m.addresses.WithLabelValues(n.Name, "free").Set(float64(s.Free))
-		if n.Name == plan.NetworkName {
+		if n.Name == follows {
 			m.loans.WithLabelValues("lent").Set(float64(s.Lent))
 			m.loans.WithLabelValues("guest").Set(float64(s.Guests))
 		}

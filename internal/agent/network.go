@@ -25,7 +25,7 @@ func (a *Agent) setUpNetwork(ctx context.Context) error {
 	}
 	settings, told, unrecorded := a.settings()
 	in := plan.OwnNetworkInput{
-		Node: a.Node, Nodes: a.cluster.allNodes(), Configs: files, Options: a.pluginOptions(), Settings: settings,
+		Node: a.Node, Network: plan.NetworkName, Nodes: a.cluster.allNodes(), Configs: files, Options: a.pluginOptions(), Settings: settings,
 		Untold: !told, Waited: a.Clock.Since(a.started) >= untold && unrecorded == nil, Accepts: a.Accepts,
 		PodNetworks: a.PodNetworks, Services: append(a.cluster.serviceRanges(), apiServer(a.REST.Host)),
 	}

@@ -30,6 +30,9 @@ func (a *Agent) round(ctx context.Context) {
 	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkInstalled.Load()) {
 		a.step("network", func() error { return a.setUpNetwork(ctx) })
 	}
+	if a.Flannel && a.cluster.synced() && (full || a.wantsBridge()) {
+		a.step("network", func() error { return a.followFlannel(ctx) })
+	}
 	if a.Adopt {
 		a.step("adopt", a.adoptNetwork)
 	}
@@ -61,7 +64,12 @@ func (a *Agent) round(ctx context.Context) {
 // steps than it would have: loans of all nodes change.
 func (a *Agent) lend(ctx context.Context) {
 	if a.networkInstalled.Load() {
-		a.step("network", func() error { return a.setUpNetwork(ctx) })
+		a.step("network", func() error {
+			if a.Flannel {
+				return a.followFlannel(ctx)
+			}
+			return a.setUpNetwork(ctx)
+		})
 	}
 	wake(a.lending.woken)
 }
@@ -90,7 +98,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	}
 	a.unsure = now.Unsure
 	a.metrics.unsure.Set(truth(now.Unsure))
-	a.metrics.pools(networks, a.Node, now)
+	a.metrics.pools(networks, a.Node, a.lending.name(), now)
 	a.step("hold", func() error { return a.holdTerminating(ctx, networks) })
 	a.step("sweep", func() error { return a.freeLapsed(ctx, networks) })
 	a.step("orphans", func() error { return a.freeOrphans(ctx, networks) })

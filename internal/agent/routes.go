@@ -27,7 +27,10 @@ func ApplyRoutes(h *netlink.Handle, want []plan.Route) error {
 	if err != nil {
 		return err
 	}
-	d := plan.RouteChanges(have, want)
+	return changeRoutes(h, plan.RouteChanges(have, want))
+}
+
+func changeRoutes(h *netlink.Handle, d plan.RouteDecision) error {
 	var errs []error
 	for _, r := range d.Add {
 		if err := h.RouteAdd(toNetlink(r)); err != nil {
@@ -58,21 +61,31 @@ func ownRoutes(h *netlink.Handle) ([]plan.Route, error) {
 			if r.Dst == nil {
 				continue
 			}
-			to, _ := netip.AddrFromSlice(r.Dst.IP)
-			via, _ := netip.AddrFromSlice(r.Gw)
-			bits, _ := r.Dst.Mask.Size()
-			own = append(own, plan.Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()})
+			own = append(own, fromNetlink(r))
 		}
 	}
 	return own, nil
 }
 
+func fromNetlink(r netlink.Route) plan.Route {
+	to, _ := netip.AddrFromSlice(r.Dst.IP)
+	via, _ := netip.AddrFromSlice(r.Gw)
+	bits, _ := r.Dst.Mask.Size()
+	return plan.Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()}
+}
+
 func toNetlink(r plan.Route) *netlink.Route {
 	to := &netlink.Route{
-		Protocol: routeProtocol, Gw: net.IP(r.Via.AsSlice()),
+		Protocol: routeProtocol, Gw: net.IP(r.Via.AsSlice()), LinkIndex: r.Link,
 		Dst: &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())},
 	}
-	if !r.Via.IsValid() {
+	if r.Onlink {
+		to.Flags = unix.RTNH_F_ONLINK
+	}
+	if r.Link != 0 && !r.Via.IsValid() {
+		to.Scope = netlink.SCOPE_LINK
+	}
+	if r.Refuses() {
 		to.Type, to.Priority = unix.RTN_UNREACHABLE, lastMetric
 	}
 	return to

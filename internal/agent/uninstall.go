@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -61,21 +62,26 @@ func (u *Uninstallation) Try(ctx context.Context) error {
 		return err
 	}
 	_, _, err = removeTemps(c, time.Time{}, math.MinInt64) // of any age: no agent runs
-	if err = errors.Join(err, remove(filepath.Join(c.StateDir, settingsFile)), remove(filepath.Join(c.BinDir, plan.PluginName))); err != nil {
+	if err = errors.Join(err, remove(filepath.Join(c.StateDir, settingsFile)), remove(filepath.Join(c.StateDir, persistence.FollowsFile)), remove(filepath.Join(c.BinDir, plan.PluginName))); err != nil {
 		return err
 	}
 	c.Log.Info("Uninstalled Limpet from this node; the state and the log of the verbs stay", "state", c.StateDir)
 	return nil
 }
 
-// RemoveRoutes removes the routes of the agent. Pods of other nodes need them until they have ended, too.
+// RemoveRoutes removes the routes and rules of the agent. Pods of other nodes need them until they have ended, too.
 func RemoveRoutes() error {
 	links, err := netlink.NewHandle()
 	if err != nil {
 		return fmt.Errorf("open netlink socket for routes: %w", err)
 	}
 	defer links.Close()
-	return ApplyRoutes(links, nil)
+	filter, err := openNFT()
+	if err != nil {
+		return err
+	}
+	defer filter.Close()
+	return errors.Join(ApplyRoutes(links, nil), applyGuestRules(filter, nil, netip.Prefix{}))
 }
 
 // anotherNetwork reports whether the node has a network of another owner. The error says that one names the plugin.
@@ -121,7 +127,7 @@ func (u *Uninstallation) podsAttached(ctx context.Context) error {
 
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("uninstall: %w", err)
+		return fmt.Errorf("remove what is not needed: %w", err)
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 		"default":         {"", base},
 		"own network":     {"network: {mode: own}", own},
 		"adopted network": {"network: {mode: adopt}", kustomized(t, "adopt-network")},
+		"below flannel":   {"network: {mode: flannel}", kustomized(t, "flannel")},
 		"settings of nodes": {
 			"network: {mode: own, settings: true}", kustomized(t, "own-network", "node-network"),
 		},

@@ -26,6 +26,7 @@ type variant struct {
 var variants = []variant{
 	{"own-network", `eq .Values.network.mode "own"`, false},
 	{"adopt-network", `eq .Values.network.mode "adopt"`, false},
+	{"flannel", `eq .Values.network.mode "flannel"`, false},
 	{"node-network", ".Values.network.settings", true},
 	{"pods-from-kubelet", `eq .Values.pods.source "kubelet"`, true},
 	{"pods-from-runtime", `eq .Values.pods.source "runtime"`, true},

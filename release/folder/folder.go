@@ -32,7 +32,7 @@ const sums = "SHA256SUMS"
 func Expected(architectures []string) []string {
 	names := []string{
 		sums, "alerts.yaml", "crds.yaml", "deploy.tar.gz", "monitoring.yaml", "install.yaml", "install-adopt-network.yaml", "install-cert-manager.yaml",
-		"install-given-certificate.yaml", "install-own-network.yaml", "uninstall.yaml", "krew.yaml", "limpet-agent.oci.tar", "limpet-controller.oci.tar",
+		"install-flannel.yaml", "install-given-certificate.yaml", "install-own-network.yaml", "uninstall.yaml", "krew.yaml", "limpet-agent.oci.tar", "limpet-controller.oci.tar",
 	}
 	for _, arch := range architectures {
 		on := "-linux-" + arch

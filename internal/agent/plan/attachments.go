@@ -25,6 +25,8 @@ type AttachmentsInput struct {
 	Attachments []Attachment
 	// Pods are the pods of this node.
 	Pods PodList
+	// Follows is the network in which addresses follow; "" for none.
+	Follows string
 	// Grace is the age from which an attachment without pod and sandbox is ended.
 	Grace time.Duration
 	// MaxRetain is the longest retention that a network allows, by the network's name.
@@ -83,7 +85,7 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 			continue
 		}
 		request, _ := reservation.ParseRetentionRequest(pod.Annotations, in.maxRetain(a.ID.Network)) // the pod webhook has sent the warnings
-		request = a.orByArgs(request.On(a.ID.Network == NetworkName, in.maxRetain(a.ID.Network)), pod.Annotations)
+		request = a.orByArgs(request.On(a.ID.Network == in.Follows, in.maxRetain(a.ID.Network)), pod.Annotations)
 		if NeverReturns(&pod) {
 			request = reservation.RetentionRequest{}
 		}

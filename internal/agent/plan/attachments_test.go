@@ -202,7 +202,7 @@ func TestFollowIsForOwnMode(t *testing.T) {
 		a := attached(func(a *reservation.Attachment) { a.ID.Network, a.Owner.Network = network, network })
 		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "uid", Annotations: map[string]string{reservation.ModeAnnotation: "follow"}}}
 		d := plan.Attachments(plan.AttachmentsInput{
-			Now: now, Attachments: []plan.Attachment{{Attachment: a}}, Pods: plan.PodList{Items: []corev1.Pod{pod}}, DefaultMaxRetain: time.Hour,
+			Now: now, Follows: plan.NetworkName, Attachments: []plan.Attachment{{Attachment: a}}, Pods: plan.PodList{Items: []corev1.Pod{pod}}, DefaultMaxRetain: time.Hour,
 		})
 		if len(d.Corrected) != 1 || d.Corrected[0].Request != want {
 			t.Errorf("on %s: %+v, want %+v", network, d.Corrected, want)

@@ -40,7 +40,7 @@ func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []clai
 	wanted := map[netip.Addr]Route{}
 	for _, o := range in.guests() {
 		home, known := claims[o.Status.Home]
-		_, addrs, _ := LoanOwner(o)
+		_, addrs, _ := LoanOwner(o, in.Network)
 		if known && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return within(a, home) }) {
 			continue
 		}

@@ -44,7 +44,7 @@ func TestRoutesToGuests(t *testing.T) {
 	}
 	one := func(o *v1alpha1.BorrowedAddress) []*v1alpha1.BorrowedAddress { return []*v1alpha1.BorrowedAddress{o} }
 	old := []plan.Route{{To: netip.MustParsePrefix("10.9.1.7/32"), Via: netip.MustParseAddr("192.0.2.2")}}
-	const led = "[{10.9.1.7/32 192.0.2.2}]"
+	const led = "[{10.9.1.7/32 192.0.2.2 0 false}]"
 	for name, tc := range map[string]struct {
 		node       string
 		loans      []*v1alpha1.BorrowedAddress
@@ -67,11 +67,11 @@ func TestRoutesToGuests(t *testing.T) {
 		"home has lent":                  {node: "n1", loans: one(lent("a", "10.9.1.7", "n2")), lent: "10.9.1.7", want: led},
 		"home has it":                    {node: "n1", loans: one(lent("a", "10.9.1.7", "n2")), held: "10.9.1.7", want: "[]"},
 		"home has freed it":              {node: "n1", loans: one(lent("a", "10.9.1.7", "n2")), want: "[]"},
-		"both families":                  {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n2")), want: "[{10.9.1.7/32 192.0.2.2} {fd09:1::7/128 2001:db8::2}]"},
-		"the borrower lacks a family":    {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n4")), want: "[{10.9.1.7/32 192.0.2.4}]"},
-		"home is gone":                   {loans: one(lent("a", "10.8.1.7", "n2", home("n9"))), want: "[{10.8.1.7/32 192.0.2.2}]"},
+		"both families":                  {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n2")), want: "[{10.9.1.7/32 192.0.2.2 0 false} {fd09:1::7/128 2001:db8::2 0 false}]"},
+		"the borrower lacks a family":    {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n4")), want: "[{10.9.1.7/32 192.0.2.4 0 false}]"},
+		"home is gone":                   {loans: one(lent("a", "10.8.1.7", "n2", home("n9"))), want: "[{10.8.1.7/32 192.0.2.2 0 false}]"},
 		"the address of another home":    {loans: one(lent("a", "10.9.4.7", "n2")), want: "[]"},
-		"one of another home":            {loans: one(lent("a", "10.9.1.7,10.9.4.7", "n2")), want: "[{10.9.1.7/32 192.0.2.2} {10.9.4.7/32 192.0.2.2}]"},
+		"one of another home":            {loans: one(lent("a", "10.9.1.7,10.9.4.7", "n2")), want: "[{10.9.1.7/32 192.0.2.2 0 false} {10.9.4.7/32 192.0.2.2 0 false}]"},
 		"the address of a node":          {loans: one(lent("a", "192.0.2.4", "n2", home("n9"))), want: "[]"},
 		"the address of a service":       {loans: one(lent("a", "10.96.0.10", "n2", home("n9"))), want: "[]"},
 		"an address of no pod":           {loans: one(lent("a", "198.51.100.7", "n2", home("n9"))), want: "[]"},
@@ -79,7 +79,7 @@ func TestRoutesToGuests(t *testing.T) {
 		"two loans, and the newer one":   {loans: []*v1alpha1.BorrowedAddress{lent("a", "10.9.1.7", "n4", with(func(o *v1alpha1.BorrowedAddress) { o.Status.Epoch = 2 })), lent("b", "10.9.1.7", "n2", with(func(o *v1alpha1.BorrowedAddress) { o.Status.Epoch = 3 }))}, want: led},
 		"ended, and there was a route":   {loans: one(lent("a", "10.9.1.7", "n2", in(loan.Ended))), have: old, want: "[]"},
 		"untold, and there was a route":  {have: old, untold: true, want: led},
-		"untold, and it moved":           {loans: one(lent("a", "10.9.1.7", "n4")), have: old, untold: true, want: "[{10.9.1.7/32 192.0.2.4}]"},
+		"untold, and it moved":           {loans: one(lent("a", "10.9.1.7", "n4")), have: old, untold: true, want: "[{10.9.1.7/32 192.0.2.4 0 false}]"},
 		"untold, and the guest is here":  {have: old, untold: true, held: "10.9.1.7", want: "[]"},
 		"untold, and home has taken it":  {node: "n1", have: old, untold: true, held: "10.9.1.7", want: "[]"},
 		"untold, and home has freed it":  {node: "n1", have: old, untold: true, want: "[]"},
@@ -87,7 +87,7 @@ func TestRoutesToGuests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := plan.OwnNetworkInput{
-				Node: "n3", Nodes: nodes, Loans: tc.loans, LoansUntold: tc.untold, Have: tc.have, Settings: tc.settings,
+				Node: "n3", Network: plan.NetworkName, Nodes: nodes, Loans: tc.loans, LoansUntold: tc.untold, Have: tc.have, Settings: tc.settings,
 				Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")},
 			}
 			if tc.node != "" {
@@ -111,7 +111,7 @@ func TestRoutesToGuests(t *testing.T) {
 
 // TestFreshRanges compares the ranges of a network configuration with those of the node.
 func TestFreshRanges(t *testing.T) {
-	i := plan.OwnNetworkInput{Node: "n1", Nodes: []corev1.Node{withIPs("n1", "10.9.1.0/24", "192.0.2.1")}}
+	i := plan.OwnNetworkInput{Network: plan.NetworkName, Node: "n1", Nodes: []corev1.Node{withIPs("n1", "10.9.1.0/24", "192.0.2.1")}}
 	d := plan.OwnNetwork(i)
 	if !d.Fresh || fmt.Sprint(d.Owns) != "[10.9.1.0/24]" {
 		t.Errorf("a new node: fresh %t, owns %v", d.Fresh, d.Owns)
@@ -134,7 +134,7 @@ func TestFreshRanges(t *testing.T) {
 
 // manyLoans returns nodes, and loans of the first one to the others.
 func manyLoans(n int) plan.OwnNetworkInput {
-	i := plan.OwnNetworkInput{Node: "n3"}
+	i := plan.OwnNetworkInput{Network: plan.NetworkName, Node: "n3"}
 	for k := range 200 {
 		i.Nodes = append(i.Nodes, withIPs(fmt.Sprintf("n%d", k), fmt.Sprintf("10.%d.0.0/16", 10+k), fmt.Sprintf("192.0.2.%d", k+1)))
 	}

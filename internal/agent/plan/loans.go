@@ -13,14 +13,16 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// LoansInput is what the agent knows of loans in own mode.
+// LoansInput is what the agent knows of loans.
 type LoansInput struct {
 	Node string
+	// Network is the name of the network in which addresses follow.
+	Network string
 	// Owns are the ranges of this node. Loans of addresses that no range has are those of other nodes.
 	Owns []netip.Prefix
 	// Loans are those of the cluster, as the cache has them.
 	Loans []*v1alpha1.BorrowedAddress
-	// State is what the state has of the own network, and BootID the boot of the node.
+	// State is what the state has of the network, and BootID the boot of the node.
 	State  Network
 	BootID string
 	// Lacks reports whether a Node exists whose ranges have none of some addresses; nil for none.
@@ -44,7 +46,7 @@ func LoanCases(in LoansInput) []LoanCase {
 	records := in.records()
 	var cases []LoanCase
 	for _, o := range in.Loans {
-		owner, addrs, valid := LoanOwner(o)
+		owner, addrs, valid := LoanOwner(o, in.Network)
 		has, recorded := records[owner]
 		some, _ := in.owns(addrs)
 		concerns := recorded || some || o.Status.Home == in.Node || o.Status.Borrower == in.Node
@@ -106,9 +108,9 @@ func SameAddresses(a, b []netip.Addr) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(b, func(addr netip.Addr) bool { return !slices.Contains(a, addr) })
 }
 
-// LoanOwner returns the owner and the addresses of a loan. A loan of another network is none of own mode.
-func LoanOwner(o *v1alpha1.BorrowedAddress) (owner reservation.Owner, addrs []netip.Addr, valid bool) {
-	if o.Spec.Network != NetworkName {
+// LoanOwner returns the owner and the addresses of a loan. One of another network counts for nothing.
+func LoanOwner(o *v1alpha1.BorrowedAddress, network string) (owner reservation.Owner, addrs []netip.Addr, valid bool) {
+	if o.Spec.Network != network {
 		return owner, nil, false
 	}
 	for text := range strings.SplitSeq(o.Spec.IPs, ",") {

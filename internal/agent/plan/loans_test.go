@@ -97,7 +97,7 @@ func TestLoanCases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, c := range plan.LoanCases(plan.LoansInput{
-				Node: "n1", Owns: []netip.Prefix{netip.MustParsePrefix("10.9.1.0/24")}, Loans: tc.loans, BootID: "boot",
+				Node: "n1", Network: plan.NetworkName, Owns: []netip.Prefix{netip.MustParsePrefix("10.9.1.0/24")}, Loans: tc.loans, BootID: "boot",
 				State: plan.Network{Reservations: tc.reservations, Attachments: tc.attachments},
 				Waits: func(o reservation.Owner) bool { return o.Pod == "asks" },
 			}) {

@@ -25,8 +25,10 @@ var (
 
 // OwnNetworkInput is what the agent knows when it is the pod network of its node.
 type OwnNetworkInput struct {
-	Node  string
-	Nodes []corev1.Node
+	Node string
+	// Network is its name.
+	Network string
+	Nodes   []corev1.Node
 	// Configs are the network configurations of the node, sorted by name. Current is the content of its own.
 	Configs []ConfigFile
 	Current []byte
@@ -64,6 +66,9 @@ type OwnNetworkDecision struct {
 	// When it is set, routes and network configuration are left as they are.
 	Foreign string
 	Routes  []Route
+	// Guests are the addresses of other nodes that pods of this node have below flannel, and Proxies those for which the node
+	// answers there.
+	Guests, Proxies []netip.Addr
 	// Owns are the ranges of this node, also those of which new pods get no addresses. Fresh means that the node does not
 	// have some of the ranges of Conflist yet.
 	Owns  []netip.Prefix

@@ -11,6 +11,10 @@ import (
 type Route struct {
 	To  netip.Prefix
 	Via netip.Addr
+	// Link is the number of the interface in a network that is not the agent's: 0 for the kernel's choice. Onlink means that Via
+	// is there, whatever routes say. With a Link, a route without Via leads to a pod of this node.
+	Link   int
+	Onlink bool
 }
 
 // target is what a route is for: two routes of one target cannot both be. A route that refuses packets stands behind all
@@ -20,7 +24,10 @@ type target struct {
 	refuses bool
 }
 
-func (r Route) target() target { return target{r.To, !r.Via.IsValid()} }
+func (r Route) target() target { return target{r.To, r.Refuses()} }
+
+// Refuses reports whether a route refuses packets.
+func (r Route) Refuses() bool { return !r.Via.IsValid() && r.Link == 0 }
 
 // router returns a function that finds the route to the addresses of a node, via its internal IP in the same family.
 // Without such an IP there is none.

@@ -1,0 +1,152 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/persistence"
+)
+
+// followFlannel makes addresses follow their pods where flannel is the pod network of the node.
+func (a *Agent) followFlannel(ctx context.Context) error {
+	conf, is, err := a.findFlannel()
+	if err != nil || !is {
+		return err
+	}
+	env, err := os.ReadFile(a.SubnetEnv)
+	if err != nil {
+		return fmt.Errorf("read what flannel says of this node: %w", err)
+	}
+	network, subnet, err := plan.FlannelSubnets(env)
+	if a.cannot = err != nil; err != nil {
+		return fmt.Errorf("read %s: %w", a.SubnetEnv, err)
+	}
+	a.lending.kernel.Lock()
+	defer a.lending.kernel.Unlock()
+	in := plan.OwnNetworkInput{
+		Node: a.Node, Network: conf.Network, Nodes: a.cluster.allNodes(), PodNetworks: []netip.Prefix{network},
+		Services: append(a.cluster.serviceRanges(), apiServer(a.REST.Host)),
+	}
+	var hops []plan.Route
+	if in.Have, hops, err = hopsOf(a.cluster.links); err != nil {
+		return err
+	}
+	untold := a.lending.addLoans(ctx, &in)
+	bridge, err := linkIndex(a.cluster.links, conf.Bridge)
+	if err != nil {
+		return err
+	}
+	d, err := plan.FollowFlannel(in, subnet, hops, bridge)
+	if a.cannot = err != nil && !errors.Is(err, plan.ErrNotRegistered); err != nil {
+		return err
+	}
+	a.lending.mu.Lock()
+	a.lending.network = conf.Network
+	a.lending.mu.Unlock()
+	a.decided, a.bridge = d, bridge
+	a.networkInstalled.Store(true)
+	err = errors.Join(untold, changeRoutes(a.cluster.links, plan.RouteChanges(in.Have, d.Routes)), answerFor(a.cluster.links, bridge, d.Proxies))
+	if len(d.Guests) > 0 || !a.unruled { // again: another program may have removed them
+		err = errors.Join(err, applyGuestRules(a.cluster.filter, d.Guests, network))
+		a.unruled = err == nil && len(d.Guests) == 0
+	}
+	return errors.Join(err, a.tellPlugin(conf.Network))
+}
+
+// findFlannel returns what the network configuration says of flannel. While it says nothing, as between two of flannel's, the
+// network is that of before: its guests stay.
+func (a *Agent) findFlannel() (conf plan.FlannelConf, is bool, err error) {
+	files, err := readConfigs(a.ConfDir)
+	if err != nil {
+		return conf, false, err
+	}
+	if conf, is = plan.FindFlannel(files); !is && a.follows.Network != "" {
+		conf, is = plan.FlannelConf{Network: a.follows.Network, Bridge: plan.FlannelBridge}, true
+	}
+	return conf, is, nil
+}
+
+// tellPlugin records for the plugin in which network addresses follow, once all loans of the node's ranges are in the state.
+func (a *Agent) tellPlugin(network string) error {
+	f := persistence.Follows{Network: network, Node: a.Node, Ranges: a.decided.Owns}
+	if !a.lending.knows(f.Ranges) || reflect.DeepEqual(f, a.follows) {
+		return nil
+	}
+	if err := writeRecord(filepath.Join(a.StateDir, persistence.FollowsFile), f); err != nil {
+		return err
+	}
+	a.Log.Info("Addresses follow their pods below flannel", "network", network, "ranges", f.Ranges)
+	a.follows = f
+	return nil
+}
+
+// rangesRead reports whether the plugin may be installed on a node that has none: where flannel has just begun, another node may
+// have an address of its range, as a guest. Flannel may have told the API server a moment before that addresses can follow.
+func (a *Agent) rangesRead() bool {
+	if !a.Flannel || a.follows.Network != "" || a.cannot && a.Clock.Since(a.started) >= untold {
+		return true
+	}
+	files, err := readConfigs(a.ConfDir)
+	_, is := plan.FindFlannel(files)
+	return err == nil && len(files) > 0 && !is
+}
+
+// wantsBridge reports whether a guest has come before the bridge.
+func (a *Agent) wantsBridge() bool { return len(a.decided.Guests) > 0 && a.bridge == 0 }
+
+// hopsOf returns the routes of the agent, and those of others to subnets, as flannel makes.
+func hopsOf(h *netlink.Handle) (own, hops []plan.Route, err error) {
+	all, err := h.RouteList(nil, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list routes: %w", err)
+	}
+	for _, r := range all {
+		if r.Dst == nil {
+			continue
+		}
+		to := fromNetlink(r)
+		to.Link, to.Onlink = r.LinkIndex, r.Flags&unix.RTNH_F_ONLINK != 0
+		if r.Protocol == routeProtocol {
+			own = append(own, to)
+		} else if to.Via.IsValid() {
+			hops = append(hops, to)
+		}
+	}
+	return own, hops, nil
+}
+
+// linkIndex returns the number of an interface; 0 while there is none.
+func linkIndex(h *netlink.Handle, name string) (int, error) {
+	link, err := h.LinkByName(name)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for bridge %s: %w", name, err)
+	}
+	return link.Attrs().Index, nil
+}
+
+// answerFor lets the node answer on its bridge for addresses that it reaches elsewhere. An entry that is no longer needed stays:
+// the kernel answers for no address that is on the bridge.
+func answerFor(h *netlink.Handle, bridge int, addrs []netip.Addr) error {
+	if bridge == 0 {
+		return nil
+	}
+	for _, a := range addrs {
+		n := netlink.Neigh{LinkIndex: bridge, Family: netlink.FAMILY_V4, Flags: netlink.NTF_PROXY, State: netlink.NUD_PERMANENT, IP: a.AsSlice()}
+		if err := h.NeighSet(&n); err != nil {
+			return fmt.Errorf("answer for %s on the bridge: %w", a, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package agent_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/testenv"
+	"github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/persistence"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// newFlannel returns a node on which flannel runs: with its file, its routes, its annotations and its bridge.
+func newFlannel(t *testing.T, name string) *node {
+	t.Helper()
+	inNetNS(t)
+	n := newNode(t, name)
+	n.Flannel, n.SubnetEnv = true, filepath.Join(t.TempDir(), "subnet.env")
+	n.write(t, n.SubnetEnv, "FLANNEL_NETWORK=10.41.0.0/16\nFLANNEL_SUBNET=10.41.2.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
+	n.write(t, filepath.Join(n.ConfDir, "10-flannel.conflist"), `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"flannel","ipam":{"type":"limpet-ipam"},"delegate":{"isDefaultGateway":true}}]}`)
+	o := peer(name, []string{"10.41.2.0/24"}, "192.0.2.1")
+	o.Annotations = loan.FlannelAnnotations("host-gw")
+	env.Create(t, o)
+	addRoute(t, "10.41.1.0/24", "192.0.2.2")
+	addRoute(t, "10.41.3.0/24", "192.0.2.3")
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "cni0"}}
+	if err := errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// below waits until the node has these routes, answers and rules for guests.
+func below(t *testing.T, h *netlink.Handle, bridge int, want string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		routes, err := h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: 0x4c}, netlink.RT_FILTER_PROTOCOL)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, r := range routes {
+			got = append(got, fmt.Sprintf("%s via %v bridge %t", r.Dst, r.Gw, r.LinkIndex == bridge))
+		}
+		proxies, err := h.NeighProxyList(bridge, netlink.FAMILY_V4)
+		if err != nil {
+			return err
+		}
+		for _, p := range proxies {
+			got = append(got, "answers for "+p.IP.String())
+		}
+		slices.Sort(got)
+		if all := strings.Join(got, ", "); all != want {
+			return fmt.Errorf("got %s, want %s", all, want)
+		}
+		return nil
+	})
+}
+
+// guestRules counts the rules of nftables in the thread's network namespace.
+func guestRules(t *testing.T) int {
+	t.Helper()
+	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETRULE, unix.NLM_F_DUMP)
+	request.AddData(&nl.Nfgenmsg{})
+	rules, err := request.Execute(unix.NETLINK_NETFILTER, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(rules)
+}
+
+// TestAGuestBelowFlannel lets a node below flannel borrow an address, and reach one of its own that another node has borrowed.
+func TestAGuestBelowFlannel(t *testing.T) {
+	ns, n := env.Namespace(t), newFlannel(t, "flannel-2")
+	here := handle(t)
+	link, err := here.LinkByName("cni0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, cidr := range map[string]string{"flannel-1": "10.41.1.0/24", "flannel-3": "10.41.3.0/24"} {
+		env.Create(t, peer(node, []string{cidr}, "192.0.2.9"))
+	}
+	owner := func(pod string) reservation.Owner {
+		return reservation.Owner{Network: "cbr0", Namespace: ns, Pod: pod, IfName: "eth0"}
+	}
+	n.update(t, func(tx *persistence.Tx) error {
+		return tx.PutReservation(reservation.Reservation{
+			Owner: owner("web-1"), Addresses: []netip.Addr{netip.MustParseAddr("10.41.2.7")}, Mode: reservation.Follow, Retain: reservation.Forever,
+			Deadline: reservation.Deadline{From: n.Now(), For: reservation.Forever}, BootID: n.Now().BootID,
+		})
+	})
+	n.start(t)
+	make := func(pod, ip string, l loan.Loan) *v1alpha1.BorrowedAddress {
+		t.Helper()
+		o := &v1alpha1.BorrowedAddress{Spec: v1alpha1.BorrowedAddressSpec{Pod: pod, Interface: "eth0", Network: "cbr0", IPs: ip}}
+		o.Namespace, o.Name = ns, o.Spec.ObjectName()
+		o.Status = v1alpha1.BorrowedAddressStatus{Home: l.Home, Borrower: l.Borrower, Phase: v1alpha1.LoanPhase(l.Phase), Epoch: l.Epoch}
+		env.Create(t, o)
+		return o
+	}
+	testenv.Eventually(t, func() error {
+		var f persistence.Follows
+		data, err := os.ReadFile(filepath.Join(n.StateDir, persistence.FollowsFile))
+		if err == nil {
+			err = json.Unmarshal(data, &f)
+		}
+		if err == nil && fmt.Sprint(f) != "{cbr0 flannel-2 [10.41.2.0/24]}" {
+			err = fmt.Errorf("the plugin is told %v", f)
+		}
+		return errors.Join(err, exists(filepath.Join(n.BinDir, plan.PluginName)))
+	})
+	env.Create(t, testenv.APod("web-0").In(ns).On(n.Node).With(reservation.ModeAnnotation, "follow").Pod)
+	guest := make("web-0", "10.41.1.7", loan.Loan{Home: "flannel-1", Borrower: n.Node, Phase: loan.Lent, Epoch: 10})
+	below(t, here, link.Attrs().Index, "10.41.1.7/32 via <nil> bridge true, answers for 10.41.1.1")
+	rulesAre := func(want int) {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			if rules := guestRules(t); rules != want {
+				return fmt.Errorf("%d rules, want %d", rules, want)
+			}
+			return nil
+		})
+	}
+	rulesAre(4)
+	lent := make("web-1", "10.41.2.7", loan.Loan{Home: n.Node, Phase: loan.Asked, Epoch: 10})
+	loanIs(t, lent, &loan.Loan{Home: n.Node, Phase: loan.Lent, Epoch: 10})
+	change(t, lent, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 11 })
+	below(t, here, link.Attrs().Index, "10.41.1.7/32 via <nil> bridge true, 10.41.2.7/32 via 192.0.2.3 bridge false, answers for 10.41.1.1, answers for 10.41.2.7")
+
+	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "", 11 })
+	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 12 }) // the node was taken for dead
+	below(t, here, link.Attrs().Index, "10.41.1.7/32 via 192.0.2.3 bridge false, 10.41.2.7/32 via 192.0.2.3 bridge false, answers for 10.41.1.1, answers for 10.41.2.7")
+	rulesAre(0)
+}
+
+func exists(path string) error {
+	_, err := os.Stat(path)
+	return err
+}
