@@ -14,9 +14,6 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// ofGone are the interfaces in networks where addresses follow.
-var ofGone = attachment{reservation.FollowNetwork, "eth0"}
-
 // addGone adds what the record of a pod says where its node is gone, and took along what showed the addresses. The pod waits,
 // so that it follows.
 func (l *Lender) addGone(ctx context.Context, f *facts) error {
@@ -31,14 +28,18 @@ func (l *Lender) addGone(ctx context.Context, f *facts) error {
 	if err := l.Client.List(ctx, &some, client.Limit(100), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list IPReservations: %w", err)
 	}
-	if !slices.ContainsFunc(some.Items, func(r limpetv1alpha1.IPReservation) bool { return r.Status.Network == ofGone.network }) {
+	i := slices.IndexFunc(some.Items, func(r limpetv1alpha1.IPReservation) bool {
+		return r.Status.Network == reservation.FollowNetwork || follows(&r)
+	})
+	if i < 0 {
 		return nil // addresses do not follow here
 	}
+	at := attachment{some.Items[i].Status.Network, "eth0"}
 	if free, err := l.unlent(ctx, f.owner, f.recorded); err != nil || !free {
 		return err
 	}
-	r := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{Node: f.recordedOn, IPs: f.recorded, Network: ofGone.network, Interface: ofGone.ifName}}
-	f.held[ofGone] = []limpetv1alpha1.IPReservation{r}
+	r := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{Node: f.recordedOn, IPs: f.recorded, Network: at.network, Interface: at.ifName}}
+	f.held[at] = []limpetv1alpha1.IPReservation{r}
 	return nil
 }
 

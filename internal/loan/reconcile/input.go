@@ -13,6 +13,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fit"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // planned is a decision, and whom a pod waits for.
@@ -90,7 +91,10 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*co
 		}
 	}
 	if f.pod != nil {
-		in.Waits, in.Bound = waits(f.pod), f.pod.Spec.NodeName
+		in.Waits = waits(f.pod)
+		if node := f.pod.Spec.NodeName; reaches(at.network, byName[in.Home], byName[node]) {
+			in.Bound = node
+		}
 		in.Shown = in.Bound != "" && shows(f.pod, f.ips(at))
 	}
 	return in, deaths
@@ -105,6 +109,16 @@ func (f *facts) ips(at attachment) string {
 		return r.Status.IPs
 	}
 	return ""
+}
+
+// reaches reports whether a node can borrow an address of another one in a network. Below flannel both have the same backend;
+// that of a home that is gone is not known.
+func reaches(network string, home, borrower *corev1.Node) bool {
+	if network == reservation.FollowNetwork || borrower == nil || borrower == home {
+		return true
+	}
+	backend := loan.Flannel(borrower.Annotations)
+	return backend != "" && (home == nil || loan.Flannel(home.Annotations) == backend)
 }
 
 // outOfService reports whether a person said that a node is dead.

@@ -87,7 +87,7 @@ func (s *scene) shown(t *testing.T, node *corev1.Node) *limpetv1alpha1.IPReserva
 	r := testenv.AReservation(pod.Pod, time.Now())
 	until := metav1.NewTime(time.Now().Add(reservation.Forever))
 	r.Labels = map[string]string{limpetv1alpha1.LabelNode: node.Name}
-	r.Status.Until, r.Status.RetainMinutes = &until, int32(reservation.Forever.Minutes())
+	r.Status.Network, r.Status.Until, r.Status.RetainMinutes = reservation.FollowNetwork, &until, int32(reservation.Forever.Minutes())
 	env.Create(t, r)
 	return r
 }
@@ -191,7 +191,7 @@ func TestTheAddressGoesAlong(t *testing.T) {
 	env.Cordon(t, s.home)
 	pod := s.waiting(t)
 	b := s.becomes(t, loan.Asked, "")
-	if b.Spec.IPs != s.ip || b.Status.Home != s.home.Name || b.Name != "web-0.eth0.net" {
+	if b.Spec.IPs != s.ip || b.Status.Home != s.home.Name || b.Name != "web-0.eth0.limpet" {
 		t.Fatalf("asked for %+v", b)
 	}
 	env.Told(t, pod, controller.ReasonLent, s.ip)
@@ -379,8 +379,7 @@ func TestANodeIsDeletedBeforeItHasLent(t *testing.T) {
 	s := newScene(t)
 	env.Remove(t, s.home)
 	other := newScene(t)
-	shown := other.shown(t, other.home)
-	env.Change(t, shown, func() { shown.Status.Network = reservation.FollowNetwork }) // addresses follow in this cluster
+	other.shown(t, other.home) // addresses follow in this cluster
 	for i, of := range []*scene{s, newScene(t)} {
 		state := testenv.APersistentPodState("web").In(of.set.Namespace).Prefers(1, corev1.LabelHostname).Recorded("web-0", s.home.Name, nil)
 		status := state.Status
@@ -401,6 +400,34 @@ func TestANodeIsDeletedBeforeItHasLent(t *testing.T) {
 		if home := opened(t, pod); (home == s.home.Name) != (i == 0) || i == 1 && of.loan(t) != nil {
 			t.Errorf("the pod names %q, and its loan is %+v", home, of.loan(t))
 		}
+	}
+}
+
+// TestBelowFlannelBothNodesHaveOneBackend binds the pod to a node that flannel reaches in another way, or not at all. It borrows
+// once both have the same backend.
+func TestBelowFlannelBothNodesHaveOneBackend(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	env.Change(t, s.home, func() { s.home.Annotations = loan.FlannelAnnotations("host-gw") })
+	shown := s.shown(t, s.home)
+	env.Change(t, shown, func() { shown.Status.Network = "cbr0" })
+	env.Cordon(t, s.home)
+	pod := s.waiting(t)
+	s.becomes(t, loan.Asked, "")
+	s.answers(t, to(loan.Lent))
+	opened(t, pod)
+	bind(t, pod, s.away)
+	for i, backend := range []string{"vxlan", "host-gw"} {
+		env.Change(t, s.away, func() { s.away.Annotations = loan.FlannelAnnotations(backend) })
+		if i == 0 {
+			other := newScene(t) // which the Lender serves after it has seen the change
+			other.shown(t, other.home)
+			opened(t, other.waiting(t))
+			s.becomes(t, loan.Lent, "")
+		}
+	}
+	if b := s.becomes(t, loan.Lent, s.away.Name); b.Spec.Network != "cbr0" {
+		t.Errorf("the loan is of the network %s", b.Spec.Network)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fit"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
@@ -29,7 +30,7 @@ func Needs() cluster.Needs {
 	return cluster.Needs{
 		Objects: []cluster.Need{
 			cluster.Of(cluster.OwnAnnotations[*corev1.Pod], cluster.Owners, cluster.Phase, cluster.Requests(), podPlace),
-			cluster.Of(cluster.Labels, cluster.NodeFitness),
+			cluster.Of(cluster.Labels, cluster.NodeFitness, flannelOf),
 			cluster.Of(setSize), cluster.Of(cluster.Owners[*appsv1.ReplicaSet]), cluster.Of(cluster.Owners[*appsv1.Deployment]),
 			cluster.Of(cluster.NodeOwner, cluster.ReservationHolder),
 			cluster.Of(wholeLoan),
@@ -49,6 +50,13 @@ func podPlace(from, to *corev1.Pod) {
 	cluster.Tolerations(from, to)
 	if waits(from) {
 		to.Spec.NodeSelector, to.Spec.Affinity = from.Spec.NodeSelector, from.Spec.Affinity
+	}
+}
+
+// flannelOf keeps how flannel reaches a node.
+func flannelOf(from, to *corev1.Node) {
+	if backend := loan.Flannel(from.Annotations); backend != "" {
+		to.Annotations = loan.FlannelAnnotations(backend)
 	}
 }
 
@@ -146,7 +154,7 @@ var nodeChanged = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }, // at the start all loans are looked at anyway
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-		return before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable || fit.Ready(before) != fit.Ready(after) ||
+		return before.UID != after.UID || loan.Flannel(before.Annotations) != loan.Flannel(after.Annotations) || before.Spec.Unschedulable != after.Spec.Unschedulable || fit.Ready(before) != fit.Ready(after) ||
 			!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) || !equality.Semantic.DeepEqual(before.Spec.PodCIDRs, after.Spec.PodCIDRs)
 	},
 }
