@@ -17,7 +17,7 @@ import (
 
 // TestFlannelChangesOverAndBack makes the changes of docs/operate/install.md for flannel, with both of its backends:
 // n1 and n2 are a network of host-gw, n3 and n4 are one of vxlan. Pods that run must not notice, and no address is
-// given twice, though the cursor of each plugin is set back to addresses that are in use.
+// given twice, though the cursor of each plugin is set back to addresses that are in use. Between the changes, addresses follow.
 func TestFlannelChangesOverAndBack(t *testing.T) {
 	b := up(t)
 	networks := []*network{
@@ -32,12 +32,13 @@ func TestFlannelChangesOverAndBack(t *testing.T) {
 	}
 	duplicates := b.WatchDuplicates(t.Context())
 	each(t, "pods with addresses of host-local", networks, (*network).start)
-	kubectl(t, b, "apply", "-k", filepath.Join(b.Repo, "deploy/default"))
+	kubectl(t, b, "apply", "-k", filepath.Join(b.Repo, "deploy/flannel"))
 	if err := b.AwaitLimpet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	each(t, "change over", networks, (*network).changeOver)
 	each(t, "addresses return", networks, (*network).addressesReturn)
+	each(t, "addresses follow", networks, (*network).follow)
 	each(t, "change back", networks, (*network).changeBack)
 	each(t, "nothing is left", networks, (*network).end)
 	if found := duplicates.Stop(); len(found) > 0 {

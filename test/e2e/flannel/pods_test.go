@@ -18,21 +18,7 @@ import (
 // pods returns the pods of the StatefulSet by name when so many are Ready.
 func (n *network) pods(t *testing.T, want int) map[string]corev1.Pod {
 	t.Helper()
-	found := map[string]corev1.Pod{}
-	await(t, fmt.Sprintf("%d Ready pods of %s", want, n.backend), func(ctx context.Context) (bool, string) {
-		list, err := n.bed.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=" + n.backend})
-		if err != nil {
-			return false, err.Error()
-		}
-		clear(found)
-		for _, p := range list.Items {
-			if bed.Ready(&p) && p.DeletionTimestamp == nil {
-				found[p.Name] = p
-			}
-		}
-		return len(found) == want, fmt.Sprintf("%d Ready", len(found))
-	})
-	return found
+	return n.podsOf(t, n.backend, want)
 }
 
 // create makes a pod on a node and returns it when it is Ready.
