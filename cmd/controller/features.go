@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	budgetadmit "github.com/limpet-io/limpet/internal/budget/admit"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
 	budgetvalidate "github.com/limpet-io/limpet/internal/budget/validate"
@@ -231,6 +232,7 @@ func budgets() feature {
 				budgetvalidate.DistributedPath:          admission.WithValidator(scheme, &budgetvalidate.Distributed{Namespaces: budget.Namespaces}),
 			}
 		},
+		planners:    func(shared) []creation.Planner { return []creation.Planner{budgetadmit.Planner{}} },
 		reconcilers: budgetReconcilers,
 	}
 }
@@ -243,6 +245,7 @@ func budgetReconcilers(s shared) []reconciler {
 			Prober:  &budgetcontroller.Prober{Client: c, Live: live, Configuration: webhookConfiguration},
 			Metrics: budgetcontroller.NewMetrics(metrics.Registry, s.clock),
 		},
+		&budgetcontroller.Attendant{Client: c, Evictor: s.evictor, Clock: s.clock},
 		&budgetcontroller.Labeler{Client: c, Pods: s.mgr.GetCache(), Live: live, Clock: s.clock, Events: s.events},
 	}
 }

@@ -56,7 +56,8 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	labelled.Labelled = true
 	register(creation.Path, created.Webhook())
 	register(creation.SpreadPath, labelled.Webhook())
-	register(guard.Path, &webhook.Admission{Handler: &guard.Handler{Judge: s.judge.Judge, Live: mgr.GetAPIReader()}})
+	guarding := &guard.Handler{Judge: s.judge.Judge, Live: mgr.GetAPIReader(), Status: mgr.GetClient().Status(), Clock: s.clock}
+	register(guard.Path, &webhook.Admission{Handler: guarding})
 	own, err := schemeOf(all) // any client may send objects of any kind, and pods are large in memory
 	if err != nil {
 		return err

@@ -89,19 +89,21 @@ func TestNamespaceLabel(t *testing.T) {
 	cases := map[string]struct {
 		budgets []policyv1beta1.PodUnavailableBudget
 		overlap bool
+		asked   bool
 		value   string
 		wanted  bool
 	}{
-		"none":                     {nil, false, "open", false},
-		"pods with several PDBs":   {nil, true, "open", true},
-		"one open":                 {[]policyv1beta1.PodUnavailableBudget{open}, false, "open", true},
-		"one of two closed":        {[]policyv1beta1.PodUnavailableBudget{closed, open}, false, "closed", true},
-		"closed, beside PDBs":      {[]policyv1beta1.PodUnavailableBudget{open, closed}, true, "closed", true},
-		"a policy that is no word": {[]policyv1beta1.PodUnavailableBudget{wrong}, false, "open", true},
+		"none":                     {nil, false, false, "asked", false},
+		"pods with drain-first":    {nil, false, true, "asked", true},
+		"pods with several PDBs":   {nil, true, true, "open", true},
+		"one open":                 {[]policyv1beta1.PodUnavailableBudget{open}, false, true, "open", true},
+		"one of two closed":        {[]policyv1beta1.PodUnavailableBudget{closed, open}, false, true, "closed", true},
+		"closed, beside PDBs":      {[]policyv1beta1.PodUnavailableBudget{open, closed}, true, true, "closed", true},
+		"a policy that is no word": {[]policyv1beta1.PodUnavailableBudget{wrong}, false, true, "open", true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if value, wanted := budget.NamespaceLabel(tc.budgets, tc.overlap); value != tc.value || wanted != tc.wanted {
+			if value, wanted := budget.NamespaceLabel(tc.budgets, tc.overlap, tc.asked); value != tc.value || wanted != tc.wanted {
 				t.Errorf("%q, %v; want %q, %v", value, wanted, tc.value, tc.wanted)
 			}
 		})

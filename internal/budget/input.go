@@ -20,7 +20,7 @@ type Pod struct {
 	Available bool
 	// Changing: the kubelet has not seen the newest spec, and may restart containers for it.
 	Changing bool
-	// Serving: Running, Ready, not terminating, and not labelled unavailable.
+	// Serving: Running, Ready, not terminating, not labelled unavailable, and not taken out of service.
 	Serving bool
 	// Ready is the condition alone, as PodDisruptionBudgets count it.
 	Ready bool
@@ -108,7 +108,9 @@ type Input struct {
 	ForUID  string
 	Budgets []Budget
 	PDBs    []PDB // of evictions only
-	Place   Place
+	// Held tells that the pod is out of service before it goes: it gets an entry also where no budget covers it.
+	Held  bool
+	Place Place
 	// Book holds the units that are in use.
 	Book ledger.Book
 }

@@ -113,7 +113,10 @@ func (b *Budget) judges(v Vector) bool {
 
 // account lets a pod go that no budget judges.
 func (in *Input) account(budgets []*Budget) Decision {
-	if len(budgets) == 0 {
+	switch {
+	case len(budgets) == 0 && in.Held:
+		return in.take(Allowed, ReasonUnits)
+	case len(budgets) == 0:
 		return Decision{Verdict: Allowed, Reason: ReasonUnprotected}
 	}
 	reason := ReasonUnprotected

@@ -24,7 +24,7 @@ func PodOf(pod *corev1.Pod, stable time.Duration, now time.Time) Pod {
 		Finished: !workload.Alive(pod),
 		Changing: unseen(pod),
 	}
-	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !Marked(pod)
+	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !Marked(pod) && !OutOfService(pod)
 	p.Available = p.Serving && !p.Changing && (stable <= 0 || readyFor(pod, now) >= stable)
 	return p
 }
@@ -49,6 +49,9 @@ func readyFor(pod *corev1.Pod, now time.Time) time.Duration {
 	}
 	return 0
 }
+
+// Unready is how long a pod that is not Ready has been so; 0 when that is not known.
+func Unready(pod *corev1.Pod, now time.Time) time.Duration { return readyFor(pod, now) }
 
 // StableAt returns when a Ready pod becomes available; false for any other pod.
 func StableAt(pod *corev1.Pod, stable time.Duration, now time.Time) (time.Time, bool) {

@@ -22,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/spread"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -289,7 +290,7 @@ const (
 	// Subset means that the pod may get a subset, if its namespace has spreads. Elsewhere it is
 	// created without a call. The label of the namespace says what happens without an answer.
 	Subset
-	// Preference means that the pod may be pinned or its user warned. Without an answer the
+	// Preference means that the pod may be pinned, gets a readiness gate, or its user is warned. Without an answer the
 	// pod is created as it is.
 	Preference
 	// Retention means that the pod asks to keep its address and returns under its name, or that it
@@ -301,11 +302,12 @@ const (
 func ConcernOf(pod *corev1.Pod) Concern {
 	asks := retains(pod)
 	_, mode := pod.Annotations[reservation.ModeAnnotation]
+	_, drains := pod.Annotations[policyv1beta1.AnnotationDrainFirst]
 	returns := returnsUnderItsName(pod)
 	switch {
 	case (asks && returns || asksForOwner(pod)) && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
 		return Retention
-	case asks || mode || returns:
+	case asks || mode || returns || drains:
 		return Preference
 	case mayHaveSubset(pod):
 		return Subset

@@ -9,7 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -44,6 +46,7 @@ func Advise(in AdviceInput) []string {
 	var out []string
 	out = append(out, unknownAdvice("metadata.annotations", in.Annotations)...)
 	out = append(out, unknownAdvice("the annotations of the pod template", in.Template)...)
+	out = append(out, drainAdvice(in)...)
 	switch {
 	case !in.Returns:
 		out = append(out, unstableAdvice(in)...)
@@ -76,6 +79,17 @@ func unknownAdvice(where string, annotations map[string]string) []string {
 		}
 	}
 	return out
+}
+
+// drainAdvice is about pods that are out of service before they go.
+func drainAdvice(in AdviceInput) []string {
+	if _, err := workload.DrainOf(in.Template); err != nil {
+		return []string{"the pod template: " + err.Error()}
+	}
+	if _, misplaced := in.Annotations[policyv1beta1.AnnotationDrainFirst]; misplaced {
+		return []string{policyv1beta1.AnnotationDrainFirst + " does nothing here; remedy: set it on the pod template"}
+	}
+	return nil
 }
 
 // unstableAdvice is about a workload whose pods never come back under their names.

@@ -21,8 +21,8 @@ const ownPrefix = "limpet.dev/"
 
 // ownNames are the names of all features under the own prefix.
 var ownNames = strings.Fields(`
-	budgets budgets-idle-since deletion-cost expected-updated-replicas failure-policy forget from-workload generated
-	home home-subset ignored-pod-selector keep keep-from keep-place loan may-return node nudged owner partition pin pinned-node protect-unready
+	budgets budgets-idle-since deletion-cost drain-first expected-updated-replicas failure-policy forget from-workload generated
+	home home-subset ignored-pod-selector in-service keep keep-from keep-place loan may-return node nudged owner partition pin pinned-node protect-unready
 	recalled-life recalled-node release release-after release-on replace-disruption-budgets required-place retention
 	return-after scale-in-order scale-out scale-out-limit selects-no-pod spreads spreads-idle-since stable-seconds
 	unpinned v1beta1-annotations vectors`)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -270,6 +271,9 @@ func (c *chains) of(ctx context.Context, pod *corev1.Pod) ([]workload.Owner, err
 	return chain, nil
 }
 
+// pdbSettles is how long the status of a PodDisruptionBudget may have a pod as healthy that is no longer Ready.
+const pdbSettles = 5 * time.Second
+
 // mostPDBs is how many PodDisruptionBudgets of a pod are read. The API server evicts no pod
 // that has more than one.
 const mostPDBs = 4
@@ -298,7 +302,8 @@ func (j *Judge) disruptionBudgets(ctx context.Context, pod *corev1.Pod) ([]budge
 		all[i].Counts = func(e ledger.Entry) bool {
 			var other corev1.Pod
 			err := j.reader.cached.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: e.Pod}, &other, client.UnsafeDisableDeepCopy)
-			return err == nil && string(other.UID) == e.UID && workload.Alive(&other) && workload.Ready(&other) && selector.Matches(labels.Set(other.Labels))
+			return err == nil && string(other.UID) == e.UID && workload.Alive(&other) && selector.Matches(labels.Set(other.Labels)) &&
+				(workload.Ready(&other) || budget.OutOfService(&other) && budget.Unready(&other, j.clock.Now()) < pdbSettles)
 		}
 	}
 	return all, nil

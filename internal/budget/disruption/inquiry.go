@@ -41,6 +41,9 @@ type Answer struct {
 	Vector budget.Vector
 	// Left says of a dry run that passes how many pods may go after it, for each budget.
 	Left []string
+	// Once tells that Kubernetes refuses a further eviction when the pod is not Ready: a PodDisruptionBudget that needs
+	// no healthy pod.
+	Once bool
 
 	taken *taken // nil when nothing was entered
 }
@@ -58,6 +61,12 @@ type inquiry struct {
 	unread       error // why the pod could not be read past the cache
 }
 
+// held reports whether an eviction under a PodDisruptionBudget is refused at first, with the pod out of service. The
+// PodDisruptionBudget does not know of it, so that the book has to.
+func (c *inquiry) held() bool {
+	return c.vector == budget.Evict && len(c.pdbs) == 1 && budget.Gated(c.request.Pod)
+}
+
 // inquire gathers which budgets a request concerns, and in which way the pod goes.
 func (j *Judge) inquire(ctx context.Context, r Request) (inquiry, error) {
 	c, err := j.find(ctx, r)
@@ -67,7 +76,7 @@ func (j *Judge) inquire(ctx context.Context, r Request) (inquiry, error) {
 	if c, err = j.confirm(ctx, c); err != nil {
 		return c, err
 	}
-	if r = c.request; len(c.covering) == 0 && r.Verb != budget.VerbEvict {
+	if r = c.request; len(c.covering) == 0 && r.Verb != budget.VerbEvict && (r.Verb != budget.VerbDelete || !budget.Gated(r.Pod)) {
 		return c, nil
 	}
 	if r.Changed != nil {
@@ -103,7 +112,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	pod := c.request.Pod
 	in := budget.Input{
 		Now: now, Namespace: pod.Namespace, Vector: c.vector, By: c.request.User, PDBs: c.pdbs, Pod: budget.PodOf(pod, 0, now),
-		Version: pod.ResourceVersion, Generation: pod.Generation, Restarts: budget.Restarts(pod),
+		Held: c.held(), Version: pod.ResourceVersion, Generation: pod.Generation, Restarts: budget.Restarts(pod),
 	}
 	if c.request.ByUID {
 		in.ForUID = string(pod.UID)

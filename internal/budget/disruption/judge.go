@@ -71,7 +71,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	}
 	answer := Answer{Vector: c.vector, Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
 	switch {
-	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2:
+	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2 && !c.held():
 		return answer, nil // most requests; no metric counts them
 	case len(c.covering) > books.MostBudgets:
 		answer.Decision = c.tooMany()
@@ -84,6 +84,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
 		}
 	}
+	answer.Once = c.held() && c.pdbs[0].DesiredHealthy == 0 && !c.pdbs[0].AlwaysAllowUnhealthy
 	if !r.DryRun {
 		j.metrics.Decided(answer.Vector, answer.Decision)
 	}
@@ -149,7 +150,7 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 	if err != nil {
 		return answer, "", err
 	}
-	if len(c.covering) == 0 { // an eviction that PodDisruptionBudgets alone concern
+	if len(c.covering) == 0 && !c.held() { // an eviction that PodDisruptionBudgets alone concern
 		answer.Decision = budget.Plan(in)
 		return answer, "", nil
 	}
@@ -181,6 +182,9 @@ func spends(d budget.Decision) bool {
 func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
 	answer.Vector = c.vector
 	_, err = j.books.Decide(ctx, books.OfBudgets(in.Namespace), func(book ledger.Book) (ledger.Book, bool) {
+		if len(c.covering) == 0 { // no reconciler looks at the book of a namespace without budgets
+			book, _ = ledger.Observe(book, ledger.Seen{Version: version}, in.Now)
+		}
 		in.Book, behind, answer.taken = book, "", nil
 		answer.Decision = budget.Plan(in)
 		if spends(answer.Decision) && !book.Knows(version) {

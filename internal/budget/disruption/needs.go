@@ -3,8 +3,10 @@ package disruption
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // mirrorLength is more than the hash of a static pod takes.
@@ -16,7 +18,7 @@ func Needs() cluster.Needs {
 	chain := cluster.OwnerChain()
 	return cluster.Needs{
 		Objects: append(chain.Objects,
-			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.OwnAnnotations, cluster.NamedAnnotations[*corev1.Pod](mirrorLength, corev1.MirrorPodAnnotationKey), cluster.Phase, cluster.ReadySince, cluster.Disrupted, cluster.Requests(), podNode),
+			cluster.Of(cluster.SharedLabels[*corev1.Pod](), cluster.OwnAnnotations, cluster.NamedAnnotations[*corev1.Pod](mirrorLength, corev1.MirrorPodAnnotationKey), cluster.Phase, cluster.ReadySince, cluster.Disrupted, cluster.Requests(), podNode, podService),
 			cluster.Of(cluster.ReplicaSetSize, cluster.TemplateLabels),
 			cluster.Of(cluster.JobSize, cluster.TemplateLabels),
 			cluster.Of(cluster.DeploymentSize, cluster.TemplateLabels),
@@ -41,6 +43,23 @@ func Needs() cluster.Needs {
 // podNode keeps where a pod runs.
 func podNode(from, to *corev1.Pod) {
 	to.Spec.NodeName, to.Status.NominatedNodeName, to.Status.PodIPs = from.Spec.NodeName, from.Status.NominatedNodeName, from.Status.PodIPs
+}
+
+// podService keeps whether a pod is in service. Few pods have the gate, and all that are in service the same condition.
+func podService(from, to *corev1.Pod) {
+	c := budget.Service(from)
+	if !budget.Gated(from) {
+		return
+	}
+	to.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: policyv1beta1.ConditionInService}}
+	if c == nil || budget.Service(to) != nil {
+		return
+	}
+	kept := corev1.PodCondition{Type: c.Type, Status: c.Status}
+	if c.Status != corev1.ConditionTrue {
+		kept.Reason, kept.LastTransitionTime = c.Reason, c.LastTransitionTime
+	}
+	to.Status.Conditions = append(to.Status.Conditions, kept)
 }
 
 // nodeTaints keeps whether a node takes pods.

@@ -36,6 +36,7 @@ func pods(ns string) map[string]*corev1.Pod {
 		"Failed":                pod("failed", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
 		"terminating":           pod("terminating", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/hold"} }),
 		"a mirror":              pod("mirror", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
+		"that asks":             pod("asks", func(p *corev1.Pod) { p.Annotations = map[string]string{policyv1beta1.AnnotationDrainFirst: "1s"} }),
 		"with a false relation": pod("related", func(p *corev1.Pod) { p.Annotations = map[string]string{"kruise.io/related-pub": "other"} }),
 	}
 }
@@ -99,7 +100,7 @@ func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
 		called.Add(1)
 		return (&guard.Handler{Judge: new(watchman).Judge, Live: env.Client}).Handle(ctx, req)
 	}))
-	for _, value := range []string{policyv1beta1.LabelBudgetsOpen, policyv1beta1.LabelBudgetsClosed, ""} {
+	for _, value := range []string{policyv1beta1.LabelBudgetsOpen, policyv1beta1.LabelBudgetsClosed, policyv1beta1.LabelBudgetsAsked, ""} {
 		t.Run("namespace "+value, func(t *testing.T) {
 			ns := env.Namespace(t)
 			label(t, ns, value)
@@ -110,6 +111,9 @@ func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 				want := value != "" && guard.Concerns(r)
+				if _, asks := r.Pod.Annotations[policyv1beta1.AnnotationDrainFirst]; value == policyv1beta1.LabelBudgetsAsked {
+					want = want && asks && r.Verb == budget.VerbDelete
+				}
 				seen[want]++
 				if got := called.Swap(0) > 0; got != want {
 					t.Errorf("%s: the guard is called: %t, want %t", what, got, want)

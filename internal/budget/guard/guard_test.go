@@ -76,7 +76,7 @@ func install(t *testing.T, handler admission.Handler) {
 	all.Validating.Webhooks = slices.DeleteFunc(all.Validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
 		return *w.ClientConfig.Service.Path != guard.Path
 	})
-	if len(all.Validating.Webhooks) != 2 {
+	if len(all.Validating.Webhooks) != 3 {
 		t.Fatalf("deploy/controller/webhooks.yaml has %d webhooks of guards", len(all.Validating.Webhooks))
 	}
 	for i := range all.Validating.Webhooks {

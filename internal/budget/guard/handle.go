@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -39,6 +40,9 @@ type Handler struct {
 	Judge func(context.Context, disruption.Request) (disruption.Answer, error)
 	// Live reads the pod of an eviction, which the request only names.
 	Live client.Reader
+	// Status writes whether a pod is in service; nil where no pod is taken out of it. Clock tells since when.
+	Status client.SubResourceWriter
+	Clock  clock.PassiveClock
 }
 
 // Handle answers one request.
@@ -63,7 +67,19 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	if err != nil {
 		return undecided(err)
 	}
-	return respond(r.Request, answer)
+	response := respond(r.Request, answer)
+	if answer.Refused() {
+		return response
+	}
+	switch hold, err := h.hold(ctx, r, answer); {
+	case err != nil:
+		return undecided(err)
+	case hold.Left > 0 && !r.DryRun:
+		return held(hold)
+	case hold.Left > 0:
+		response.Warnings = append(response.Warnings, "without the dry run: "+hold.Message)
+	}
+	return response
 }
 
 // isProbe reports whether a request only asks whether the guard is called.
@@ -83,12 +99,16 @@ type gathered struct {
 	disruption.Request
 	// otherUID tells that the client means a pod of another UID: the API server itself refuses.
 	otherUID bool
+	// forced tells that the client waits for no grace period.
+	forced bool
 }
 
 // options are those fields of the options of a request that the guard needs.
 type options struct {
 	DryRun        []string              `json:"dryRun"`
 	Preconditions *metav1.Preconditions `json:"preconditions"`
+
+	GracePeriodSeconds *int64 `json:"gracePeriodSeconds"`
 }
 
 // gather reads what is about to happen to which pod.
@@ -166,6 +186,7 @@ func (h *Handler) gatherEviction(ctx context.Context, req admission.Request, r *
 // apply enters options into the request.
 func (r *gathered) apply(o options) {
 	r.DryRun = r.DryRun || len(o.DryRun) > 0
+	r.forced = r.forced || ptr.Deref(o.GracePeriodSeconds, 1) == 0
 	if o.Preconditions != nil && o.Preconditions.UID != nil {
 		r.ByUID = true
 		r.otherUID = *o.Preconditions.UID != r.Pod.UID

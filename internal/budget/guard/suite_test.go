@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,8 +103,18 @@ func handlerOf(mgr ctrl.Manager, live client.Reader) *guard.Handler {
 		Books:  books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: clock.RealClock{}}),
 		Live:   live, Access: mgr.GetClient(), Clock: clock.RealClock{}, MaxReservation: time.Hour, User: testenv.ControllerUser, NodeEnders: []string{karpenter},
 	})
-	return &guard.Handler{Judge: judge.Judge, Live: live}
+	return &guard.Handler{Judge: judge.Judge, Live: live, Status: mgr.GetClient().Status(), Clock: &ahead}
 }
+
+// ahead is the clock of the guard for pods that are out of service. Tests move it.
+var ahead aheadClock
+
+// aheadClock is ahead of the clock of the machine.
+type aheadClock struct{ by atomic.Int64 }
+
+func (c *aheadClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+
+func (c *aheadClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // guarded makes a namespace from which requests are sent to the guard.
 func guarded(t *testing.T) string {

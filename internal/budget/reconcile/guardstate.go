@@ -51,8 +51,8 @@ func (s guardState) condition(g budget.Guard, now time.Time) metav1.Condition {
 func (p probe) unsettled() bool { return p.called.IsZero() && !p.failed }
 
 // wantedOf returns the label that the budgets of a namespace need.
-func wantedOf(budgets []policyv1beta1.PodUnavailableBudget, overlap bool) string {
-	if label, wanted := budget.NamespaceLabel(budgets, overlap); wanted {
+func wantedOf(budgets []policyv1beta1.PodUnavailableBudget, overlap, asked bool) string {
+	if label, wanted := budget.NamespaceLabel(budgets, overlap, asked); wanted {
 		return label
 	}
 	return ""

@@ -20,9 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/mark"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -54,8 +56,19 @@ func (l *Labeler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&policyv1beta1.PodUnavailableBudget{}, own, builder.WithPredicates(specChanged)).
 		Watches(&limpetv1alpha1.DistributedPodDisruptionBudget{}, own, builder.WithPredicates(specChanged)).
 		Watches(&policyv1.PodDisruptionBudget{}, own, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, own, gatedChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2, RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate)}).
 		Complete(cluster.RetryOnConflict[reconcile.Request](l))
+}
+
+// gatedChanged passes pods with the gate limpet.dev/in-service that come or end.
+var gatedChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return budget.Gated(e.Object.(*corev1.Pod)) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return budget.Gated(after) && (before.UID != after.UID || workload.Alive(before) != workload.Alive(after))
+	},
+	DeleteFunc: func(e event.DeleteEvent) bool { return budget.Gated(e.Object.(*corev1.Pod)) },
 }
 
 // labelChanged passes the changes of a namespace that the label depends on.
@@ -113,5 +126,5 @@ func restAfter(objects int) time.Duration {
 // live returns the label that the budgets need which the API server has.
 func (l *Labeler) live(ctx context.Context, n neighbourhood) (string, error) {
 	budgets, err := budgetsOf(ctx, l.Live, n.ns.Name)
-	return wantedOf(budgets, len(n.pairs) > 0), err
+	return wantedOf(budgets, len(n.pairs) > 0, n.asked), err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 )
 
 // Needs is what the reconcilers of this feature read from the caches, beside what the guard
@@ -18,8 +19,18 @@ func Needs() cluster.Needs {
 		cluster.Of(cluster.NodeReadiness),
 		cluster.Of(cluster.Labels[*corev1.Namespace], cluster.OwnAnnotations[*corev1.Namespace]),
 		cluster.Of(cluster.DisruptionBudgetSelector),
+	}, Indexes: []cluster.Index{
+		cluster.By(indexGated, func(pod *corev1.Pod) []string {
+			if !budget.Gated(pod) || !workload.Alive(pod) {
+				return nil
+			}
+			return []string{"yes"}
+		}).InNamespace(),
 	}}
 }
+
+// indexGated finds the pods of a namespace that have the gate limpet.dev/in-service.
+const indexGated = "limpet.gated"
 
 // podEnd keeps where a pod runs, and why the kubelet ended it.
 func podEnd(from, to *corev1.Pod) {

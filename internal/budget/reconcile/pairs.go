@@ -30,6 +30,8 @@ type neighbourhood struct {
 	pdbs    []policyv1.PodDisruptionBudget
 	// pairs are the names of PodDisruptionBudgets that share a pod with another one.
 	pairs []string
+	// asked tells that a pod has the gate limpet.dev/in-service.
+	asked bool
 	// read is how many objects were looked at.
 	read int
 }
@@ -46,6 +48,11 @@ func (l *Labeler) gather(ctx context.Context, ns *corev1.Namespace) (neighbourho
 		return n, fmt.Errorf("list PodDisruptionBudgets in namespace %s: %w", ns.Name, err)
 	}
 	n.budgets, n.pdbs, n.read = budgets, pdbs.Items, len(budgets)+len(pdbs.Items)
+	var gated corev1.PodList
+	if err := l.Client.List(ctx, &gated, append(in, client.MatchingFields{indexGated: "yes"}, client.Limit(1))...); err != nil {
+		return n, fmt.Errorf("list pods with a gate in namespace %s: %w", ns.Name, err)
+	}
+	n.asked = len(gated.Items) > 0
 	if len(n.pdbs) < 2 {
 		return n, nil
 	}
@@ -158,7 +165,7 @@ func (s *search) selecting(of labels.Set) (found []int) {
 }
 
 // wanted is the label that the namespace needs; "" for none.
-func (n neighbourhood) wanted() string { return wantedOf(n.budgets, len(n.pairs) > 0) }
+func (n neighbourhood) wanted() string { return wantedOf(n.budgets, len(n.pairs) > 0, n.asked) }
 
 // again returns when to search for pairs again; 0 for never.
 func (n neighbourhood) again() time.Duration {

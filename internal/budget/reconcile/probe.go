@@ -100,7 +100,7 @@ func (p *Prober) wants(ctx context.Context, namespace string, now time.Time) (st
 	if err != nil {
 		return "", err
 	}
-	label := wantedOf(budgets, false)
+	label := wantedOf(budgets, false, false)
 	p.wanted.Put(mostProbed, namespace, struct{}{}, wanted{label, now})
 	return label, nil
 }

@@ -33,6 +33,9 @@ func (o Outline) Ending() bool { return o.pod.DeletionTimestamp != nil }
 // Gates returns the scheduling gates of the pod.
 func (o Outline) Gates() []corev1.PodSchedulingGate { return o.pod.Spec.SchedulingGates }
 
+// ReadinessGated reports whether the cache keeps a readiness gate of the pod.
+func (o Outline) ReadinessGated() bool { return len(o.pod.Spec.ReadinessGates) > 0 }
+
 // Annotated reports whether the cache keeps an annotation of the pod.
 func (o Outline) Annotated(name string) bool {
 	if o.packed != nil {

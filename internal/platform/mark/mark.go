@@ -22,8 +22,9 @@ type Mark struct {
 }
 
 // Values of the label: while no webhook answers, requests pass where it is Open, and fail where
-// it is Closed.
+// it is Closed. Where it is Asked, fewer are sent, and they pass, too.
 const (
+	Asked  = policyv1beta1.LabelBudgetsAsked
 	Open   = policyv1beta1.LabelBudgetsOpen
 	Closed = policyv1beta1.LabelBudgetsClosed
 )

@@ -27,7 +27,7 @@ type decision struct {
 }
 
 // strength orders labels by what they keep from happening.
-var strength = map[string]int{Open: 1, Closed: 2}
+var strength = map[string]int{Asked: 1, Open: 2, Closed: 3}
 
 // Weaker reports whether a label keeps less from happening than another one.
 func Weaker(label, than string) bool { return strength[label] < strength[than] }

@@ -23,6 +23,7 @@ func Merge(a, b Patch) (Patch, error) {
 		Preferred:      slices.Concat(a.Preferred, b.Preferred),
 		Tolerations:    slices.Concat(a.Tolerations, b.Tolerations),
 		Gates:          slices.Concat(a.Gates, b.Gates),
+		ReadinessGates: slices.Concat(a.ReadinessGates, b.ReadinessGates),
 	}
 	var err error
 	if out.Annotations, err = mergeMaps("annotation", a.Annotations, b.Annotations); err != nil {

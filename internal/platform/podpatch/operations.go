@@ -38,6 +38,13 @@ func Operations(raw []byte, p Patch) ([]jsonpatch.Operation, error) {
 	if missing := missingOf(pod.Spec.SchedulingGates, gates, equalGate); len(missing) > 0 {
 		ops = append(ops, jsonpatch.NewOperation("add", "/spec/schedulingGates", slices.Concat(pod.Spec.SchedulingGates, missing)))
 	}
+	var ready []corev1.PodReadinessGate
+	for _, name := range p.ReadinessGates {
+		ready = append(ready, corev1.PodReadinessGate{ConditionType: corev1.PodConditionType(name)})
+	}
+	if missing := missingOf(pod.Spec.ReadinessGates, ready, func(a, b corev1.PodReadinessGate) bool { return a == b }); len(missing) > 0 {
+		ops = append(ops, jsonpatch.NewOperation("add", "/spec/readinessGates", slices.Concat(pod.Spec.ReadinessGates, missing)))
+	}
 	return ops, nil
 }
 

@@ -27,6 +27,8 @@ type Patch struct {
 	Tolerations []corev1.Toleration
 	// Gates are names of scheduling gates to add. The feature that adds a gate removes it.
 	Gates []string
+	// ReadinessGates are names of conditions without which the pod is not Ready. The feature that adds one sets it.
+	ReadinessGates []string
 	// Strategic is a strategic merge patch in JSON, as users write it in a subset of a
 	// workload. It is applied before the other fields; nil for none.
 	Strategic []byte

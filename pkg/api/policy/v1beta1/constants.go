@@ -31,12 +31,19 @@ const (
 
 // LabelBudgets and its values.
 const (
-	// LabelBudgets is on each namespace whose pods the API server sends to the guards: the value is open or closed. The
-	// controller sets and removes it.
+	// LabelBudgets is on each namespace whose pods the API server sends to the guards: the value is open or closed, or
+	// asked where no budget is, but pods that ask to be out of service first. The controller sets and removes it.
 	LabelBudgets       = "limpet.dev/budgets"
 	LabelBudgetsOpen   = "open"
 	LabelBudgetsClosed = "closed"
+	LabelBudgetsAsked  = "asked"
 )
+
+// AnnotationDrainFirst on a pod is for how long it is out of service before it is deleted or evicted, as a duration.
+const AnnotationDrainFirst = "limpet.dev/drain-first"
+
+// ConditionInService is the readiness gate of a pod with AnnotationDrainFirst, and the condition that it waits for.
+const ConditionInService = "limpet.dev/in-service"
 
 // AnnotationIdleSince is on a namespace without budgets, from which the controller will remove
 // the label LabelBudgets. The creation of a budget removes the annotation.

@@ -1,0 +1,65 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/platform/evict"
+)
+
+// hold takes a pod out of service that its budgets let go, or says for how long it has been. A dry run only learns of it.
+func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (budget.Hold, error) {
+	if h.Status == nil || !budget.Gated(r.Pod) {
+		return budget.Hold{}, nil
+	}
+	pod := r.Pod
+	if r.Verb != budget.VerbEvict { // the pod of an eviction was read; any client that reaches the port may send another one
+		pod = &corev1.Pod{}
+		if err := h.Live.Get(ctx, client.ObjectKeyFromObject(r.Pod), pod); err != nil {
+			return budget.Hold{}, client.IgnoreNotFound(fmt.Errorf("%w %s: %w", errRead, client.ObjectKeyFromObject(r.Pod), err))
+		}
+		if pod.UID != r.Pod.UID {
+			return budget.Hold{}, nil
+		}
+	}
+	d := budget.Departure{Now: h.Clock.Now(), Pod: pod, Vector: a.Vector, By: r.User, Forced: r.forced, Once: a.Once}
+	hold := d.Plan()
+	if hold.Turn == nil || r.DryRun {
+		return hold, nil
+	}
+	return hold, h.turn(ctx, pod, *hold.Turn)
+}
+
+// turn writes the condition of a pod. Any replica does, since a request does not wait for the leader.
+func (h *Handler) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodCondition) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID}, // no other pod of the name
+		"status":   map[string]any{"conditions": []corev1.PodCondition{c}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode condition: %w", err)
+	}
+	err = h.Status.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // a conflict means that another pod has the name
+		return fmt.Errorf("take pod %s out of service: %w", client.ObjectKeyFromObject(pod), err)
+	}
+	return nil
+}
+
+// held is the answer for a pod that is out of service, and not for long enough.
+func held(hold budget.Hold) admission.Response {
+	response := later(hold.Message, metav1.StatusCause{Type: evict.CauseOutOfService, Message: hold.Message})
+	response.Result.Details.RetryAfterSeconds = hold.RetryAfter
+	response.AuditAnnotations = map[string]string{"verdict": "Held", "reason": "OutOfServiceFirst"}
+	return response
+}

@@ -1,0 +1,172 @@
+package guard_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	evictor "github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/testenv"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// drained makes a Ready pod that is out of service for a minute before it goes. A client library would sleep through the
+// last thirty seconds, and then repeat the request.
+func drained(t *testing.T, set testenv.StatefulSet, ordinal int) *corev1.Pod {
+	t.Helper()
+	pod := aPod(set, ordinal)
+	pod.Annotations = map[string]string{policyv1beta1.AnnotationDrainFirst: "1m"}
+	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: policyv1beta1.ConditionInService}}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: policyv1beta1.ConditionInService, Status: corev1.ConditionTrue})
+	put(t, pod)
+	return pod
+}
+
+// asked makes a namespace without budgets, and a StatefulSet with pods that are out of service before they go.
+func asked(t *testing.T, pods int) (string, []*corev1.Pod) {
+	t.Helper()
+	ns := env.Namespace(t)
+	label(t, ns, policyv1beta1.LabelBudgetsAsked)
+	set := testenv.AStatefulSet("web", int32(pods)).In(ns)
+	put(t, set.StatefulSet)
+	var all []*corev1.Pod
+	for i := range pods {
+		all = append(all, drained(t, set, i))
+	}
+	testenv.Eventually(t, func() error { // the API server takes a moment to know the label
+		err := evictAs(t.Context(), env.Client, all[0], metav1.DryRunAll)
+		if err == nil {
+			err = env.Client.Delete(t.Context(), all[0].DeepCopy(), client.DryRunAll)
+		}
+		return err
+	})
+	return ns, all
+}
+
+// heldFor fails unless an error says that a pod goes later.
+func heldFor(t *testing.T, err error, says string) {
+	t.Helper()
+	if !apierrors.IsTooManyRequests(err) || !hasCause(err, evictor.CauseOutOfService) || !strings.Contains(err.Error(), says) {
+		t.Fatalf("answer %v, want 429 with %q", err, says)
+	}
+}
+
+// service reads the condition of a pod.
+func service(t *testing.T, pod *corev1.Pod) corev1.PodCondition {
+	t.Helper()
+	var now corev1.Pod
+	env.Read(t, client.ObjectKeyFromObject(pod), &now)
+	c := budget.Service(&now)
+	if c == nil {
+		t.Fatalf("pod %s has no condition", pod.Name)
+	}
+	return *c
+}
+
+func gone(t *testing.T, pod *corev1.Pod) bool {
+	t.Helper()
+	var now corev1.Pod
+	err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), &now)
+	return apierrors.IsNotFound(err) || err == nil && now.DeletionTimestamp != nil
+}
+
+// pass moves the clock of the guard.
+func pass(d time.Duration) { ahead.by.Add(int64(d)) }
+
+func TestAPodIsTakenOutOfServiceBeforeItGoes(t *testing.T) {
+	serve(t)
+	for _, covered := range []bool{false, true} {
+		ns, pods := asked(t, 3)
+		if covered {
+			label(t, ns, policyv1beta1.LabelBudgetsOpen)
+			put(t, aBudget(ns, "web", "web", intstr.FromInt32(2)))
+		}
+		evicts := func() error { return evictAs(t.Context(), env.Client, pods[0]) }
+		deletes := func() error { return env.Client.Delete(t.Context(), pods[1].DeepCopy()) }
+		workload := as(t, "system:serviceaccount:kube-system:statefulset-controller")
+		for i, requests := range []func() error{evicts, deletes} {
+			heldFor(t, requests(), "may go in")
+			if c := service(t, pods[i]); c.Status != corev1.ConditionFalse || c.Reason != budget.ReasonRepeat {
+				t.Errorf("condition %+v", c)
+			}
+			pass(20 * time.Second)
+			heldFor(t, requests(), "is out of service and may go in")
+			pass(42 * time.Second)
+			if err := requests(); err != nil || !gone(t, pods[i]) {
+				t.Errorf("after the time: %v", err)
+			}
+		}
+		if covered { // two pods are away
+			refusedBy(t, workload.Delete(t.Context(), pods[2].DeepCopy()), "web")
+			if c := service(t, pods[2]); c.Status != corev1.ConditionTrue {
+				t.Errorf("a pod that its budget keeps: %+v", c)
+			}
+			continue
+		}
+		heldFor(t, workload.Delete(t.Context(), pods[2].DeepCopy()), "is deleted in")
+		if c := service(t, pods[2]); c.Reason != budget.ReasonFollows {
+			t.Errorf("the controller of a workload asks once: %+v", c)
+		}
+	}
+}
+
+// Whoever must not wait does not.
+func TestWhoIsNotHeld(t *testing.T) {
+	serve(t)
+	ns, pods := asked(t, 4)
+	if c := service(t, pods[0]); c.Status != corev1.ConditionTrue {
+		t.Errorf("after dry runs: %+v", c)
+	}
+	if err := env.Client.Delete(t.Context(), pods[0].DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+		t.Errorf("without a grace period: %v", err)
+	}
+	force := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}}
+	if err := env.Client.SubResource("eviction").Create(t.Context(), pods[1].DeepCopy(), force); err != nil {
+		t.Errorf("an eviction without a grace period: %v", err)
+	}
+	unready := pods[2].DeepCopy()
+	unready.Status.Conditions[0].Status = corev1.ConditionFalse
+	kubelet(t, unready)
+	if err := evictAs(t.Context(), env.Client, pods[2]); err != nil {
+		t.Errorf("a pod that is not Ready: %v", err)
+	}
+	var object corev1.Namespace
+	env.Read(t, client.ObjectKey{Name: ns}, &object)
+	if err := env.Client.Delete(t.Context(), &object); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, func() error {
+		return as(t, "system:serviceaccount:kube-system:namespace-controller").Delete(t.Context(), pods[3].DeepCopy())
+	})
+}
+
+// A PodDisruptionBudget is not asked while a pod is out of service. The book keeps the next pod.
+func TestEvictionsUnderAPodDisruptionBudgetAreCounted(t *testing.T) {
+	serve(t)
+	ns, pods := asked(t, 3)
+	aPDB(t, ns, "native", 1)
+	heldFor(t, evictAs(t.Context(), env.Client, pods[0]), "may go in")
+	refusedBy(t, evictAs(t.Context(), env.Client, pods[1]), "native")
+	if c := service(t, pods[1]); c.Status != corev1.ConditionTrue {
+		t.Errorf("the second pod: %+v", c)
+	}
+}
+
+// A PodDisruptionBudget that needs no healthy pod would refuse the pod once it is not Ready.
+func TestALastPodIsDeletedForItsDrain(t *testing.T) {
+	serve(t)
+	ns, pods := asked(t, 1)
+	aPDB(t, ns, "native", 3)
+	heldFor(t, evictAs(t.Context(), env.Client, pods[0]), "is deleted in")
+	if c := service(t, pods[0]); c.Reason != budget.ReasonFollows {
+		t.Errorf("condition %+v", c)
+	}
+}

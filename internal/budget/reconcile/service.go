@@ -1,0 +1,97 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/evict"
+)
+
+// Attendant puts pods with the gate limpet.dev/in-service into service: new ones, once, and those that no request takes
+// away after all. It deletes those that are out of service for a workload that does not ask again.
+type Attendant struct {
+	Client  client.Client
+	Evictor *evict.Evictor
+	Clock   clock.PassiveClock
+}
+
+// SetupWithManager registers the reconciler.
+func (a *Attendant) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("service").
+		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.Outline.ReadinessGated, &handler.EnqueueRequestForObject{}, attended)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 4, NewQueue: cluster.InTurn(2, cluster.NamespaceOf), RateLimiter: cluster.BackOff[reconcile.Request](cluster.RetryLate),
+		}).
+		Complete(cluster.RetryOnConflict[reconcile.Request](a))
+}
+
+// attended passes the changes of pods with the gate that the leader acts on.
+var attended = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return budget.Gated(e.Object.(*corev1.Pod)) },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+		return budget.Gated(after) && (before.UID != after.UID || !slices.Equal(before.Status.Conditions, after.Status.Conditions))
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+// Reconcile attends one pod.
+func (a *Attendant) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var pod corev1.Pod
+	if err := a.Client.Get(ctx, req.NamespacedName, &pod); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	d := budget.Attend(&pod, a.Clock.Now())
+	var err error
+	switch {
+	case d.Turn != nil:
+		err = a.turn(ctx, &pod, *d.Turn)
+	case d.Delete:
+		err = a.remove(ctx, &pod)
+	}
+	return ctrl.Result{RequeueAfter: d.Again}, err
+}
+
+// turn writes the condition of a pod that no other client has changed meanwhile.
+func (a *Attendant) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodCondition) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
+		"status":   map[string]any{"conditions": []corev1.PodCondition{c}},
+	})
+	if err != nil {
+		return fmt.Errorf("encode condition: %w", err)
+	}
+	err = a.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("put pod %s into service: %w", client.ObjectKeyFromObject(pod), err)
+	}
+	return nil
+}
+
+// remove deletes a pod that has been out of service for its time. Its budgets may keep it.
+func (a *Attendant) remove(ctx context.Context, pod *corev1.Pod) error {
+	_, err := a.Evictor.Delete(ctx, pod)
+	if _, refused := errors.AsType[*evict.RefusedError](err); refused {
+		log.FromContext(ctx).V(1).Info("Pod is not deleted yet", "reason", err.Error())
+		return nil
+	}
+	return err
+}

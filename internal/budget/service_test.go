@@ -1,0 +1,160 @@
+package budget_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+)
+
+// served is a Ready pod of a workload that is out of service for ten seconds before it goes.
+func served(edits ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-0", UID: "u", Annotations: map[string]string{policyv1beta1.AnnotationDrainFirst: "10s"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "s", Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: policyv1beta1.ConditionInService}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+			{Type: policyv1beta1.ConditionInService, Status: corev1.ConditionTrue},
+		}},
+	}
+	for _, edit := range edits {
+		edit(pod)
+	}
+	return pod
+}
+
+// out takes a pod out of service some time before now.
+func out(before time.Duration, reason string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.Conditions[1] = corev1.PodCondition{
+			Type: policyv1beta1.ConditionInService, Status: corev1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(now.Add(-before)),
+		}
+	}
+}
+
+func drains(value string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Annotations[policyv1beta1.AnnotationDrainFirst] = value }
+}
+
+const setController = "system:serviceaccount:kube-system:statefulset-controller"
+
+func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
+	ungated := func(pod *corev1.Pod) { pod.Spec.ReadinessGates = nil }
+	unready := func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
+	alone := func(pod *corev1.Pod) { pod.OwnerReferences = nil }
+	ending := func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: now} }
+	type departure = budget.Departure
+	cases := map[string]struct {
+		d      departure
+		left   time.Duration
+		reason string // of the condition that is written
+		says   string
+		after  int32
+	}{
+		"a drain":                             {departure{Pod: served(), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s: ask again", 10},
+		"a drain by a service account":        {departure{Pod: served(), Vector: budget.Evict, By: "system:serviceaccount:ci:drain"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 0},
+		"a deletion by a person":              {departure{Pod: served(), Vector: budget.Delete, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "ask again", 10},
+		"a long time":                         {departure{Pod: served(drains("1m")), Vector: budget.Delete, By: "admin"}, time.Minute, budget.ReasonRepeat, "in 60 s", 0},
+		"a deletion by the workload":          {departure{Pod: served(), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonFollows, "is deleted in 10 s", 0},
+		"a scale-in":                          {departure{Pod: served(), Vector: budget.ScaleIn, By: setController}, 10 * time.Second, budget.ReasonFollows, "is deleted", 0},
+		"… of a pod without a controller":     {departure{Pod: served(alone), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonRepeat, "ask again", 0},
+		"Limpet's own deletion":               {departure{Pod: served(), Vector: budget.Limpet, By: "limpet"}, 10 * time.Second, budget.ReasonFollows, "is deleted", 0},
+		"a PodDisruptionBudget that is empty": {departure{Pod: served(), Vector: budget.Evict, By: "admin", Once: true}, 10 * time.Second, budget.ReasonFollows, "is deleted", 0},
+
+		"again, too early":              {departure{Pod: served(out(3100*time.Millisecond, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 6900 * time.Millisecond, "", "in 7 s", 7},
+		"again, not Ready by now":       {departure{Pod: served(out(3*time.Second, budget.ReasonRepeat), unready), Vector: budget.Evict, By: "admin"}, 7 * time.Second, "", "in 7 s", 7},
+		"again, after the time":         {departure{Pod: served(out(10*time.Second, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"the workload, after a drain":   {departure{Pod: served(out(3*time.Second, budget.ReasonRepeat)), Vector: budget.Delete, By: setController}, 7 * time.Second, budget.ReasonFollows, "is deleted in 7 s", 0},
+		"a drain, after the workload":   {departure{Pod: served(out(3*time.Second, budget.ReasonFollows)), Vector: budget.Evict, By: "admin"}, 7 * time.Second, "", "is deleted in 7 s", 0},
+		"a clock that is a little back": {departure{Pod: served(out(-time.Second, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, "", "in 10 s", 10},
+		"a time that a tenant wrote":    {departure{Pod: served(out(-time.Hour, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "in 10 s", 10},
+
+		"no grace period":         {departure{Pod: served(), Vector: budget.Delete, By: "admin", Forced: true}, 0, "", "", 0},
+		"not Ready":               {departure{Pod: served(unready), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"terminating":             {departure{Pod: served(ending), Vector: budget.Delete, By: "admin"}, 0, "", "", 0},
+		"created without a gate":  {departure{Pod: served(ungated), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"an invalid annotation":   {departure{Pod: served(drains("11m")), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"a teardown":              {departure{Pod: served(), Vector: budget.Teardown, By: "system:serviceaccount:kube-system:namespace-controller"}, 0, "", "", 0},
+		"a preemption":            {departure{Pod: served(), Vector: budget.Preemption, By: "system:kube-scheduler"}, 0, "", "", 0},
+		"a taint by an admin":     {departure{Pod: served(), Vector: budget.AdminTaint, By: "system:serviceaccount:kube-system:node-controller"}, 0, "", "", 0},
+		"the garbage collector":   {departure{Pod: served(), Vector: budget.Delete, By: "system:serviceaccount:kube-system:generic-garbage-collector"}, 0, "", "", 0},
+		"a change in place":       {departure{Pod: served(), Vector: budget.Update, By: "admin"}, 0, "", "", 0},
+		"a request for no budget": {departure{Pod: served(), Vector: budget.None, By: "admin"}, 0, "", "", 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.d.Now = now
+			h := tc.d.Plan()
+			if h.Left != tc.left || !strings.Contains(h.Message, tc.says) || h.RetryAfter != tc.after {
+				t.Errorf("%+v, want %s, %q, retry after %d", h, tc.left, tc.says, tc.after)
+			}
+			if (h.Turn != nil) != (tc.reason != "") || h.Turn != nil && (h.Turn.Reason != tc.reason || h.Turn.Status != corev1.ConditionFalse) {
+				t.Errorf("condition %+v, want reason %q", h.Turn, tc.reason)
+			}
+		})
+	}
+}
+
+// An API object has whole seconds: the wait begins at the next one, and is never shorter.
+func TestTheWaitIsNotShorterThanAsked(t *testing.T) {
+	at := now.Truncate(time.Second).Add(300 * time.Millisecond)
+	h := budget.Departure{Now: at, Pod: served(), Vector: budget.Evict}.Plan()
+	if got := h.Turn.LastTransitionTime.Sub(at); got < 0 || got >= time.Second {
+		t.Errorf("begins %s after the request", got)
+	}
+}
+
+func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
+	in := func(status corev1.ConditionStatus) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Status.Conditions[1].Status = status }
+	}
+	fresh := func(pod *corev1.Pod) { pod.Status.Conditions = nil }
+	unasking := func(pod *corev1.Pod) { delete(pod.Annotations, policyv1beta1.AnnotationDrainFirst) }
+	ended := func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
+	cases := map[string]struct {
+		pod    *corev1.Pod
+		reason string // of the condition that is written: True
+		delete bool
+		again  time.Duration
+	}{
+		"new":                                     {served(fresh), budget.ReasonInService, false, 0},
+		"unknown":                                 {served(in(corev1.ConditionUnknown)), budget.ReasonInService, false, 0},
+		"in service":                              {served(), "", false, 0},
+		"ended":                                   {served(out(time.Hour, budget.ReasonRepeat), ended), "", false, 0},
+		"out of service":                          {served(out(10*time.Second, budget.ReasonRepeat)), "", false, 40 * time.Second},
+		"not asked again":                         {served(out(50*time.Second, budget.ReasonRepeat)), budget.ReasonUnasked, false, 0},
+		"for a workload, too early":               {served(out(4*time.Second, budget.ReasonFollows)), "", false, 6 * time.Second},
+		"for a workload":                          {served(out(10*time.Second, budget.ReasonFollows)), "", true, 5 * time.Second},
+		"for a workload, kept by a budget":        {served(out(48*time.Second, budget.ReasonFollows)), "", true, 2 * time.Second},
+		"for a workload, kept for long":           {served(out(50*time.Second, budget.ReasonFollows)), budget.ReasonUnasked, false, 0},
+		"the annotation was removed":              {served(out(29*time.Second, budget.ReasonRepeat), unasking), "", false, time.Second},
+		"for a workload, the annotation is gone":  {served(out(29*time.Second, budget.ReasonFollows), unasking), "", false, time.Second},
+		"a time that a tenant wrote, and no more": {served(out(-time.Hour, budget.ReasonRepeat)), budget.ReasonUnasked, false, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := budget.Attend(tc.pod, now)
+			if d.Delete != tc.delete || d.Again != tc.again || (d.Turn != nil) != (tc.reason != "") {
+				t.Errorf("%+v, want reason %q, delete %t, again in %s", d, tc.reason, tc.delete, tc.again)
+			}
+			if d.Turn != nil && (d.Turn.Reason != tc.reason || d.Turn.Status != corev1.ConditionTrue) {
+				t.Errorf("condition %+v, want True, %s", d.Turn, tc.reason)
+			}
+		})
+	}
+}
+
+// A pod that is out of service is as good as not Ready, before its kubelet says so.
+func TestAPodOutOfServiceIsNotAvailable(t *testing.T) {
+	if !budget.PodOf(served(), 0, now).Available || budget.PodOf(served(out(0, budget.ReasonRepeat)), 0, now).Available {
+		t.Error("available without service, or not available with it")
+	}
+}
