@@ -245,7 +245,7 @@ func budgetReconcilers(s shared) []reconciler {
 			Prober:  &budgetcontroller.Prober{Client: c, Live: live, Configuration: webhookConfiguration},
 			Metrics: budgetcontroller.NewMetrics(metrics.Registry, s.clock),
 		},
-		&budgetcontroller.Attendant{Client: c, Evictor: s.evictor, Clock: s.clock},
+		&budgetcontroller.Attendant{Client: c, Live: live, Evictor: s.evictor, Kinds: s.reader.Registry, Clock: s.clock},
 		&budgetcontroller.Labeler{Client: c, Pods: s.mgr.GetCache(), Live: live, Clock: s.clock, Events: s.events},
 	}
 }

@@ -3,11 +3,14 @@ package budget
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -24,11 +27,11 @@ const (
 )
 
 // Reasons of the condition limpet.dev/in-service. The policy in deploy/policies knows ReasonFollows: the leader may delete
-// such a pod.
+// such a pod of a StatefulSet.
 const (
 	ReasonInService = "InService"
 	ReasonRepeat    = "RequestIsRepeated" // the client asks again
-	ReasonFollows   = "DeletionFollows"   // the leader deletes the pod when its time has passed
+	ReasonFollows   = "DeletionFollows"   // the leader ends the wait of the controller of a workload
 	ReasonUnasked   = "NotAskedAgain"     // the pod is back in service
 )
 
@@ -63,7 +66,7 @@ type Departure struct {
 	By     string
 	// Forced: the client waits for no grace period.
 	Forced bool
-	// Once: Kubernetes would refuse the request when it is repeated.
+	// Once: Kubernetes would refuse the request when it is repeated, so that the pod has to go now.
 	Once bool
 }
 
@@ -82,10 +85,10 @@ type Hold struct {
 // Plan decides whether a pod that may go has been out of service for its time. A pod that is not Ready has no clients.
 func (d Departure) Plan() Hold {
 	wait, err := workload.DrainOf(d.Pod.Annotations)
-	if err != nil || wait == 0 || d.Forced || !d.waits() || !workload.Alive(d.Pod) || !Gated(d.Pod) {
+	if err != nil || wait == 0 || d.Forced || d.Once || !d.waits() || !workload.Alive(d.Pod) || !Gated(d.Pod) {
 		return Hold{}
 	}
-	h, follows, c := Hold{Left: wait}, d.Once || d.byWorkload(), Service(d.Pod)
+	h, follows, c := Hold{Left: wait}, d.byWorkload(), Service(d.Pod)
 	switch out := OutOfService(d.Pod); {
 	case out && !c.LastTransitionTime.IsZero() && c.LastTransitionTime.Sub(d.Now) <= mostSkew:
 		if h.Left = min(wait, wait-d.Now.Sub(c.LastTransitionTime.Time)); h.Left <= 0 {
@@ -115,7 +118,7 @@ func (d Departure) tell(h *Hold, follows bool) {
 	ends := "may go in %d s: ask again then"
 	switch {
 	case follows:
-		ends = "is deleted in %d s"
+		ends = "goes in %d s"
 	case h.Left <= longestSleep && !strings.HasPrefix(d.By, systemUsers): // a controller has few workers, and would sleep
 		h.RetryAfter = seconds
 	}
@@ -125,22 +128,22 @@ func (d Departure) tell(h *Hold, follows bool) {
 // systemUsers begins the names of the parts of Kubernetes and of all service accounts.
 const systemUsers = "system:"
 
-// waits reports whether a refusal helps the pod, and its client asks again or the leader does. The taint manager
-// does not, and the garbage collector shall not wait.
+// waits reports whether a refusal helps the pod, and its client asks again. The taint manager does not, the garbage
+// collector shall not wait, and Limpet itself moves a pod that was away from its place.
 func (d Departure) waits() bool {
 	switch d.Vector {
-	case Evict, Delete, ScaleIn, Limpet:
+	case Evict, Delete, ScaleIn:
 		return d.By != userGarbage
-	case None, Update, Resize, Leave, Preemption, Taint, AdminTaint, PodGC, NodeEnd, Teardown, Lost:
+	case None, Update, Resize, Leave, Preemption, Taint, AdminTaint, PodGC, NodeEnd, Teardown, Limpet, Lost:
 	}
 	return false
 }
 
-// byWorkload reports whether the controller of the pod's workload asks, or Limpet itself. Such a controller may wait
-// until the pod is Ready again before it repeats the request.
+// byWorkload reports whether the controller of the pod's workload asks. It waits ever longer before it repeats a request,
+// and that of a StatefulSet until all pods are Ready.
 func (d Departure) byWorkload() bool {
 	deletes := d.Vector == Delete || d.Vector == ScaleIn
-	return d.Vector == Limpet || deletes && mayControl(d.By) && metav1.GetControllerOfNoCopy(d.Pod) != nil
+	return deletes && mayControl(d.By) && metav1.GetControllerOfNoCopy(d.Pod) != nil
 }
 
 func turned(status corev1.ConditionStatus, reason, message string, now time.Time) *corev1.PodCondition {
@@ -157,14 +160,14 @@ func turned(status corev1.ConditionStatus, reason, message string, now time.Time
 type Attendance struct {
 	// Turn is the condition to write; nil for none.
 	Turn *corev1.PodCondition
-	// Delete tells to delete the pod, for the controller of its workload.
-	Delete bool
+	// Finish tells to end the wait of the controller of the pod's workload.
+	Finish bool
 	// Again is when to look again; 0 for never.
 	Again time.Duration
 }
 
-// Attend decides about a pod with the gate: a new one gets into service. One that is out of service is deleted for its
-// workload, or gets back into service when no request came again.
+// Attend decides about a pod with the gate: a new one gets into service. One that is out of service goes for its workload,
+// or gets back into service when no request came again.
 func Attend(pod *corev1.Pod, now time.Time) Attendance {
 	c := Service(pod)
 	switch {
@@ -174,18 +177,43 @@ func Attend(pod *corev1.Pod, now time.Time) Attendance {
 		return Attendance{Turn: turned(corev1.ConditionTrue, ReasonInService, "", now)}
 	}
 	wait, _ := workload.DrainOf(pod.Annotations) // 0 when the annotation was removed
-	out := now.Sub(c.LastTransitionTime.Time)
-	back := 2*wait + unasked
+	out, back := now.Sub(c.LastTransitionTime.Time), 2*wait+unasked
 	switch {
 	case out >= back || out < -mostSkew:
-		return Attendance{Turn: turned(corev1.ConditionTrue, ReasonUnasked, "no request came after the pod was out of service for its time", now)}
-	case c.Reason == ReasonFollows && wait > 0 && out >= wait:
-		return Attendance{Delete: true, Again: min(back-out, drainAgain)}
-	case c.Reason == ReasonFollows && wait > 0:
+		return Attendance{Turn: Unasked(now)}
+	case c.Reason != ReasonFollows || wait == 0:
+		return Attendance{Again: back - out}
+	case out < wait:
 		return Attendance{Again: wait - out}
 	}
-	return Attendance{Again: back - out}
+	return Attendance{Finish: true, Again: min(back-out, drainAgain)}
 }
 
-// drainAgain is when to try again to delete a pod that its budgets keep.
+// Unasked is the condition of a pod that is back in service.
+func Unasked(now time.Time) *corev1.PodCondition {
+	return turned(corev1.ConditionTrue, ReasonUnasked, "the request did not come again", now)
+}
+
+// drainAgain is when to try again to end the wait of a workload whose budgets keep the pod.
 const drainAgain = 5 * time.Second
+
+// Unwanted reports whether a StatefulSet wants that one of its pods goes: by its size, or by its update. The controller
+// that asked for the deletion does not tell when that is no longer so.
+func Unwanted(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
+	ordinal, err := strconv.ParseInt(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:], 10, 32)
+	first, partition := int64(0), int64(0)
+	if set.Spec.Ordinals != nil {
+		first = int64(set.Spec.Ordinals.Start)
+	}
+	if rolling := set.Spec.UpdateStrategy.RollingUpdate; rolling != nil {
+		partition = int64(ptr.Deref(rolling.Partition, 0))
+	}
+	switch {
+	case err != nil || set.DeletionTimestamp != nil:
+		return false
+	case ordinal < first || ordinal >= first+int64(ptr.Deref(set.Spec.Replicas, 1)):
+		return true
+	}
+	return set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && ordinal >= first+partition &&
+		set.Status.UpdateRevision != "" && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+}

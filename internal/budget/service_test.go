@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -59,35 +60,35 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 		says   string
 		after  int32
 	}{
-		"a drain":                             {departure{Pod: served(), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s: ask again", 10},
-		"a drain by a service account":        {departure{Pod: served(), Vector: budget.Evict, By: "system:serviceaccount:ci:drain"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 0},
-		"a deletion by a person":              {departure{Pod: served(), Vector: budget.Delete, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "ask again", 10},
-		"a long time":                         {departure{Pod: served(drains("1m")), Vector: budget.Delete, By: "admin"}, time.Minute, budget.ReasonRepeat, "in 60 s", 0},
-		"a deletion by the workload":          {departure{Pod: served(), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonFollows, "is deleted in 10 s", 0},
-		"a scale-in":                          {departure{Pod: served(), Vector: budget.ScaleIn, By: setController}, 10 * time.Second, budget.ReasonFollows, "is deleted", 0},
-		"… of a pod without a controller":     {departure{Pod: served(alone), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonRepeat, "ask again", 0},
-		"Limpet's own deletion":               {departure{Pod: served(), Vector: budget.Limpet, By: "limpet"}, 10 * time.Second, budget.ReasonFollows, "is deleted", 0},
-		"a PodDisruptionBudget that is empty": {departure{Pod: served(), Vector: budget.Evict, By: "admin", Once: true}, 10 * time.Second, budget.ReasonFollows, "is deleted", 0},
+		"a drain":                         {departure{Pod: served(), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s: ask again", 10},
+		"a drain by a service account":    {departure{Pod: served(), Vector: budget.Evict, By: "system:serviceaccount:ci:drain"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 0},
+		"a deletion by a person":          {departure{Pod: served(), Vector: budget.Delete, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "ask again", 10},
+		"a long time":                     {departure{Pod: served(drains("1m")), Vector: budget.Delete, By: "admin"}, time.Minute, budget.ReasonRepeat, "in 60 s", 0},
+		"a deletion by the workload":      {departure{Pod: served(), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonFollows, "goes in 10 s", 0},
+		"a scale-in":                      {departure{Pod: served(), Vector: budget.ScaleIn, By: setController}, 10 * time.Second, budget.ReasonFollows, "goes", 0},
+		"… of a pod without a controller": {departure{Pod: served(alone), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonRepeat, "ask again", 0},
 
 		"again, too early":              {departure{Pod: served(out(3100*time.Millisecond, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 6900 * time.Millisecond, "", "in 7 s", 7},
 		"again, not Ready by now":       {departure{Pod: served(out(3*time.Second, budget.ReasonRepeat), unready), Vector: budget.Evict, By: "admin"}, 7 * time.Second, "", "in 7 s", 7},
 		"again, after the time":         {departure{Pod: served(out(10*time.Second, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
-		"the workload, after a drain":   {departure{Pod: served(out(3*time.Second, budget.ReasonRepeat)), Vector: budget.Delete, By: setController}, 7 * time.Second, budget.ReasonFollows, "is deleted in 7 s", 0},
-		"a drain, after the workload":   {departure{Pod: served(out(3*time.Second, budget.ReasonFollows)), Vector: budget.Evict, By: "admin"}, 7 * time.Second, "", "is deleted in 7 s", 0},
+		"the workload, after a drain":   {departure{Pod: served(out(3*time.Second, budget.ReasonRepeat)), Vector: budget.Delete, By: setController}, 7 * time.Second, budget.ReasonFollows, "goes in 7 s", 0},
+		"a drain, after the workload":   {departure{Pod: served(out(3*time.Second, budget.ReasonFollows)), Vector: budget.Evict, By: "admin"}, 7 * time.Second, "", "goes in 7 s", 0},
 		"a clock that is a little back": {departure{Pod: served(out(-time.Second, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, "", "in 10 s", 10},
 		"a time that a tenant wrote":    {departure{Pod: served(out(-time.Hour, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "in 10 s", 10},
 
-		"no grace period":         {departure{Pod: served(), Vector: budget.Delete, By: "admin", Forced: true}, 0, "", "", 0},
-		"not Ready":               {departure{Pod: served(unready), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
-		"terminating":             {departure{Pod: served(ending), Vector: budget.Delete, By: "admin"}, 0, "", "", 0},
-		"created without a gate":  {departure{Pod: served(ungated), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
-		"an invalid annotation":   {departure{Pod: served(drains("11m")), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
-		"a teardown":              {departure{Pod: served(), Vector: budget.Teardown, By: "system:serviceaccount:kube-system:namespace-controller"}, 0, "", "", 0},
-		"a preemption":            {departure{Pod: served(), Vector: budget.Preemption, By: "system:kube-scheduler"}, 0, "", "", 0},
-		"a taint by an admin":     {departure{Pod: served(), Vector: budget.AdminTaint, By: "system:serviceaccount:kube-system:node-controller"}, 0, "", "", 0},
-		"the garbage collector":   {departure{Pod: served(), Vector: budget.Delete, By: "system:serviceaccount:kube-system:generic-garbage-collector"}, 0, "", "", 0},
-		"a change in place":       {departure{Pod: served(), Vector: budget.Update, By: "admin"}, 0, "", "", 0},
-		"a request for no budget": {departure{Pod: served(), Vector: budget.None, By: "admin"}, 0, "", "", 0},
+		"no grace period":                       {departure{Pod: served(), Vector: budget.Delete, By: "admin", Forced: true}, 0, "", "", 0},
+		"not Ready":                             {departure{Pod: served(unready), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"terminating":                           {departure{Pod: served(ending), Vector: budget.Delete, By: "admin"}, 0, "", "", 0},
+		"created without a gate":                {departure{Pod: served(ungated), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"an invalid annotation":                 {departure{Pod: served(drains("11m")), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"a teardown":                            {departure{Pod: served(), Vector: budget.Teardown, By: "system:serviceaccount:kube-system:namespace-controller"}, 0, "", "", 0},
+		"a preemption":                          {departure{Pod: served(), Vector: budget.Preemption, By: "system:kube-scheduler"}, 0, "", "", 0},
+		"a taint by an admin":                   {departure{Pod: served(), Vector: budget.AdminTaint, By: "system:serviceaccount:kube-system:node-controller"}, 0, "", "", 0},
+		"the garbage collector":                 {departure{Pod: served(), Vector: budget.Delete, By: "system:serviceaccount:kube-system:generic-garbage-collector"}, 0, "", "", 0},
+		"Limpet's own deletion":                 {departure{Pod: served(), Vector: budget.Limpet, By: "limpet"}, 0, "", "", 0},
+		"a PodDisruptionBudget that needs none": {departure{Pod: served(), Vector: budget.Evict, By: "admin", Once: true}, 0, "", "", 0},
+		"a change in place":                     {departure{Pod: served(), Vector: budget.Update, By: "admin"}, 0, "", "", 0},
+		"a request for no budget":               {departure{Pod: served(), Vector: budget.None, By: "admin"}, 0, "", "", 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
 	cases := map[string]struct {
 		pod    *corev1.Pod
 		reason string // of the condition that is written: True
-		delete bool
+		finish bool
 		again  time.Duration
 	}{
 		"new":                                     {served(fresh), budget.ReasonInService, false, 0},
@@ -142,8 +143,8 @@ func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			d := budget.Attend(tc.pod, now)
-			if d.Delete != tc.delete || d.Again != tc.again || (d.Turn != nil) != (tc.reason != "") {
-				t.Errorf("%+v, want reason %q, delete %t, again in %s", d, tc.reason, tc.delete, tc.again)
+			if d.Finish != tc.finish || d.Again != tc.again || (d.Turn != nil) != (tc.reason != "") {
+				t.Errorf("%+v, want reason %q, finish %t, again in %s", d, tc.reason, tc.finish, tc.again)
 			}
 			if d.Turn != nil && (d.Turn.Reason != tc.reason || d.Turn.Status != corev1.ConditionTrue) {
 				t.Errorf("condition %+v, want True, %s", d.Turn, tc.reason)
@@ -156,5 +157,49 @@ func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
 func TestAPodOutOfServiceIsNotAvailable(t *testing.T) {
 	if !budget.PodOf(served(), 0, now).Available || budget.PodOf(served(out(0, budget.ReasonRepeat)), 0, now).Available {
 		t.Error("available without service, or not available with it")
+	}
+}
+
+func TestAStatefulSetStillWantsThatAPodGoes(t *testing.T) {
+	pod := func(name, revision string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{appsv1.ControllerRevisionHashLabelKey: revision}}}
+	}
+	set := func(edits ...func(*appsv1.StatefulSet)) *appsv1.StatefulSet {
+		s := &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}, Status: appsv1.StatefulSetStatus{UpdateRevision: "new"}}
+		for _, edit := range edits {
+			edit(s)
+		}
+		return s
+	}
+	partition := func(s *appsv1.StatefulSet) {
+		s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(2))}
+	}
+	from := func(s *appsv1.StatefulSet) { s.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5} }
+	manual := func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType }
+	ending := func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: now} }
+	cases := map[string]struct {
+		set  *appsv1.StatefulSet
+		pod  *corev1.Pod
+		want bool
+	}{
+		"of an old revision":           {set(), pod("web-1", "old"), true},
+		"rolled back, or forged":       {set(), pod("web-1", "new"), false},
+		"below the partition":          {set(partition), pod("web-1", "old"), false},
+		"above the partition":          {set(partition), pod("web-2", "old"), true},
+		"scaled in":                    {set(), pod("web-3", "new"), true},
+		"ordinals begin at five":       {set(from), pod("web-7", "new"), false},
+		"… and the pod is before them": {set(from), pod("web-4", "new"), true},
+		"… below the partition":        {set(from, partition), pod("web-6", "old"), false},
+		"a user deletes the pods":      {set(manual), pod("web-1", "old"), false},
+		"the set is deleted":           {set(ending), pod("web-1", "old"), false},
+		"a revision that is not known": {set(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "" }), pod("web-1", "old"), false},
+		"a name that has no ordinal":   {set(), pod("web", "old"), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := budget.Unwanted(tc.set, tc.pod); got != tc.want {
+				t.Errorf("unwanted %t, want %t", got, tc.want)
+			}
+		})
 	}
 }

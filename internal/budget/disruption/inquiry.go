@@ -41,8 +41,7 @@ type Answer struct {
 	Vector budget.Vector
 	// Left says of a dry run that passes how many pods may go after it, for each budget.
 	Left []string
-	// Once tells that Kubernetes refuses a further eviction when the pod is not Ready: a PodDisruptionBudget that needs
-	// no healthy pod.
+	// Once tells that Kubernetes would refuse a further eviction when the pod is not Ready.
 	Once bool
 
 	taken *taken // nil when nothing was entered
@@ -64,7 +63,13 @@ type inquiry struct {
 // held reports whether an eviction under a PodDisruptionBudget is refused at first, with the pod out of service. The
 // PodDisruptionBudget does not know of it, so that the book has to.
 func (c *inquiry) held() bool {
-	return c.vector == budget.Evict && len(c.pdbs) == 1 && budget.Gated(c.request.Pod)
+	return c.vector == budget.Evict && len(c.pdbs) == 1 && budget.Gated(c.request.Pod) && !c.once()
+}
+
+// once reports whether Kubernetes would refuse an eviction for ever when the pod is not Ready: a PodDisruptionBudget that
+// needs no healthy pod counts none that may go then.
+func (c *inquiry) once() bool {
+	return len(c.pdbs) == 1 && c.pdbs[0].DesiredHealthy == 0 && !c.pdbs[0].AlwaysAllowUnhealthy
 }
 
 // inquire gathers which budgets a request concerns, and in which way the pod goes.

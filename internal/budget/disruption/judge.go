@@ -69,7 +69,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
 	}
-	answer := Answer{Vector: c.vector, Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
+	answer := Answer{Vector: c.vector, Once: c.once(), Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
 	switch {
 	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2 && !c.held():
 		return answer, nil // most requests; no metric counts them
@@ -84,7 +84,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 			return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
 		}
 	}
-	answer.Once = c.held() && c.pdbs[0].DesiredHealthy == 0 && !c.pdbs[0].AlwaysAllowUnhealthy
+	answer.Once = c.once()
 	if !r.DryRun {
 		j.metrics.Decided(answer.Vector, answer.Decision)
 	}

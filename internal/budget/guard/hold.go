@@ -14,8 +14,10 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
-	"github.com/limpet-io/limpet/internal/platform/evict"
 )
+
+// causeOutOfService is the cause of a refusal of a pod that is out of service, and goes later.
+const causeOutOfService metav1.CauseType = "OutOfServiceFirst"
 
 // hold takes a pod out of service that its budgets let go, or says for how long it has been. A dry run only learns of it.
 func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (budget.Hold, error) {
@@ -58,8 +60,8 @@ func (h *Handler) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodConditi
 
 // held is the answer for a pod that is out of service, and not for long enough.
 func held(hold budget.Hold) admission.Response {
-	response := later(hold.Message, metav1.StatusCause{Type: evict.CauseOutOfService, Message: hold.Message})
+	response := later(hold.Message, metav1.StatusCause{Type: causeOutOfService, Message: hold.Message})
 	response.Result.Details.RetryAfterSeconds = hold.RetryAfter
-	response.AuditAnnotations = map[string]string{"verdict": "Held", "reason": "OutOfServiceFirst"}
+	response.AuditAnnotations = map[string]string{"verdict": "Held", "reason": string(causeOutOfService)}
 	return response
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,14 +24,20 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/workload"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
 )
 
 // Attendant puts pods with the gate limpet.dev/in-service into service: new ones, once, and those that no request takes
-// away after all. It deletes those that are out of service for a workload that does not ask again.
+// away after all. It ends the wait of workloads whose pods are out of service.
 type Attendant struct {
-	Client  client.Client
+	Client client.Client
+	// Live reads StatefulSets past the cache.
+	Live    client.Reader
 	Evictor *evict.Evictor
-	Clock   clock.PassiveClock
+	// Kinds tells the controllers of which workloads can be made to retry.
+	Kinds *workloads.Registry
+	Clock clock.PassiveClock
 }
 
 // SetupWithManager registers the reconciler.
@@ -64,8 +72,8 @@ func (a *Attendant) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	switch {
 	case d.Turn != nil:
 		err = a.turn(ctx, &pod, *d.Turn)
-	case d.Delete:
-		err = a.remove(ctx, &pod)
+	case d.Finish:
+		err = a.finish(ctx, &pod)
 	}
 	return ctrl.Result{RequeueAfter: d.Again}, err
 }
@@ -86,9 +94,25 @@ func (a *Attendant) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodCondi
 	return nil
 }
 
-// remove deletes a pod that has been out of service for its time. Its budgets may keep it.
-func (a *Attendant) remove(ctx context.Context, pod *corev1.Pod) error {
-	_, err := a.Evictor.Delete(ctx, pod)
+// finish ends the wait of the controller of a workload: it is made to retry. That of a StatefulSet waits until the pod is
+// Ready again, so that the pod is deleted here, if the set still wants that. Budgets may keep the pod.
+func (a *Attendant) finish(ctx context.Context, pod *corev1.Pod) error {
+	owner, _ := workload.OwnerOf(pod)
+	if owner.GroupKind() != workloads.StatefulSets.GroupKind() {
+		if kind, can := a.Kinds.Nudged(owner); can {
+			return workloads.Nudge(ctx, a.Client, kind, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, a.Clock.Now())
+		}
+		return nil
+	}
+	var set appsv1.StatefulSet
+	err := a.Live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, &set)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get StatefulSet %s/%s: %w", pod.Namespace, owner.Name, err)
+	case err != nil || !metav1.IsControlledBy(pod, &set) || !budget.Unwanted(&set, pod):
+		return a.turn(ctx, pod, *budget.Unasked(a.Clock.Now()))
+	}
+	_, err = a.Evictor.Delete(ctx, pod)
 	if _, refused := errors.AsType[*evict.RefusedError](err); refused {
 		log.FromContext(ctx).V(1).Info("Pod is not deleted yet", "reason", err.Error())
 		return nil

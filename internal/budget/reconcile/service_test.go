@@ -14,6 +14,7 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	controller "github.com/limpet-io/limpet/internal/budget/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -54,16 +55,20 @@ func turn(t *testing.T, pod *corev1.Pod, reason string, since time.Time) {
 
 func TestPodsAreInServiceUntilTheyGo(t *testing.T) {
 	m, now := newManager(t), testingclock.NewFakePassiveClock(time.Now())
-	m.start(t, m.labeler(now), &controller.Attendant{Client: m.GetClient(), Evictor: &evict.Evictor{Client: m.GetClient()}, Clock: now})
+	m.start(t, m.labeler(now), &controller.Attendant{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Evictor: &evict.Evictor{Client: m.GetClient()}, Kinds: workloads.NewRegistry(), Clock: now,
+	})
 	ns := env.Namespace(t)
 	set := testenv.AStatefulSet("web", 2).In(ns)
 	env.Create(t, set.StatefulSet)
-	kept, leaves := gated(t, set, 0), gated(t, set, 1)
+	kept, leaves := gated(t, set, 0), gated(t, set, 2) // the set is too small for the second
 	inService(t, kept, budget.ReasonInService)
 	inService(t, leaves, budget.ReasonInService)
 	labelled(t, ns, policyv1beta1.LabelBudgetsAsked, false)
 
 	turn(t, kept, budget.ReasonRepeat, now.Now().Add(-time.Minute)) // 2 × 10 s and 30 s have passed
+	inService(t, kept, budget.ReasonUnasked)
+	turn(t, kept, budget.ReasonFollows, now.Now().Add(-15*time.Second)) // its set wants it
 	inService(t, kept, budget.ReasonUnasked)
 	turn(t, leaves, budget.ReasonFollows, now.Now().Add(-15*time.Second))
 	testenv.Eventually(t, func() error {

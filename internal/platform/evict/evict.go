@@ -30,9 +30,6 @@ type Leave struct {
 	Return func(ctx context.Context) error
 }
 
-// CauseOutOfService is the cause of a refusal of a pod that is out of service, and goes later.
-const CauseOutOfService metav1.CauseType = "OutOfServiceFirst"
-
 // RefusedError is the error for a pod that its budgets keep for now.
 type RefusedError struct {
 	Pod client.ObjectKey
@@ -68,8 +65,6 @@ func (e *Evictor) remove(ctx context.Context, pod *corev1.Pod, how ...client.Del
 		return true, nil
 	case apierrors.IsNotFound(err): // the entry ends when the caches show that
 		return false, nil
-	case apierrors.HasStatusCause(err, CauseOutOfService): // what was taken stays taken
-		return false, fmt.Errorf("delete pod: %w", &RefusedError{Pod: client.ObjectKeyFromObject(pod), Message: err.Error()})
 	case e.Ask != nil && failed(err):
 		err = errors.Join(err, leave.Return(ctx))
 	}

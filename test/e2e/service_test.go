@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// served is a StatefulSet of two pods behind a Service. Its pods end as soon as they are told to.
+func served(name, annotations string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata: {name: %[1]s, namespace: served}
+spec:
+  selector: {app: %[1]s}
+  ports: [{port: 8080}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: %[1]s, namespace: served}
+spec:
+  serviceName: %[1]s
+  replicas: 2
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata:
+      labels: {app: %[1]s}
+      annotations: {%[2]s}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent}]
+---
+`, name, annotations)
+}
+
+// departure is when a pod was first seen without a ready endpoint, and when it was first seen terminating.
+type departure struct {
+	pod         string
+	unready, on time.Time
+}
+
+// departures looks at the pods and endpoints of a Service until the context ends.
+func departures(ctx context.Context, service string) map[types.UID]*departure {
+	seen := map[types.UID]*departure{}
+	for ctx.Err() == nil {
+		slices, err := theBed.Client.DiscoveryV1().EndpointSlices("served").List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
+		pods, err2 := theBed.Client.CoreV1().Pods("served").List(ctx, metav1.ListOptions{LabelSelector: "app=" + service})
+		now, ready := time.Now(), map[types.UID]bool{}
+		if err != nil || err2 != nil {
+			continue
+		}
+		for _, s := range slices.Items {
+			for _, e := range s.Endpoints {
+				if e.TargetRef != nil && e.Conditions.Ready != nil && *e.Conditions.Ready {
+					ready[e.TargetRef.UID] = true
+				}
+			}
+		}
+		for _, p := range pods.Items {
+			if d := seen[p.UID]; d == nil && ready[p.UID] {
+				seen[p.UID] = &departure{pod: p.Name}
+			} else if d != nil && d.on.IsZero() && p.DeletionTimestamp != nil {
+				d.on = now
+			}
+		}
+		for uid, d := range seen {
+			if d.unready.IsZero() && !ready[uid] {
+				d.unready = now
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return seen
+}
+
+// connect opens connections to a Service from a node until the context ends, and returns how many succeeded and failed.
+func connect(ctx context.Context, node, service string) (out string, err error) {
+	ip, err := theBed.Kubectl(ctx, "get", "service", "-n", "served", service, "-o", "jsonpath={.spec.clusterIP}")
+	if err != nil {
+		return "", err
+	}
+	stop := "/tmp/stop-" + service
+	go func() {
+		<-ctx.Done()
+		_, _ = theBed.Cluster.Exec(context.WithoutCancel(ctx), node, "touch", stop)
+	}()
+	text, err := theBed.Cluster.Exec(context.WithoutCancel(ctx), node, "timeout", "60", "bash", "-c", `ok=0 failed=0
+		until [ -e "$0" ]; do
+			if timeout 1 bash -c "exec 3<>/dev/tcp/$1/8080" 2>/dev/null; then ok=$((ok+1)); else failed=$((failed+1)); fi
+		done
+		rm "$0"; echo "$ok connections, $failed failed"`, stop, ip)
+	return strings.TrimSpace(string(text)), err
+}
+
+// TestAPodLeavesItsServiceBeforeItGoes rolls two StatefulSets, whose controller waits until all pods are Ready. One asks to
+// be out of service first: no client of it is refused. Then a pod of it is evicted.
+func TestAPodLeavesItsServiceBeforeItGoes(t *testing.T) {
+	namespace(t, "served")
+	apply(t, served("plain", "")+served("first", "limpet.dev/drain-first: 2s"))
+	t.Run("roll", func(t *testing.T) {
+		for _, name := range []string{"plain", "first"} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				roll(t, name, name == "first")
+			})
+		}
+	})
+	start := time.Now()
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "served", Name: "first-0"}}
+	if err := theBed.Client.CoreV1().Pods("served").EvictV1(t.Context(), eviction); err != nil {
+		t.Errorf("an eviction that the client library repeats: %v", err)
+	}
+	took := time.Since(start)
+	if t.Logf("evicted after %s", took); took < 2*time.Second {
+		t.Errorf("evicted after %s, want 2s at least", took)
+	}
+}
+
+// roll rolls a StatefulSet while clients connect to its Service, and judges how its pods went.
+func roll(t *testing.T, name string, first bool) {
+	t.Helper()
+	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=60s")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen, connected := make(chan map[types.UID]*departure, 1), make(chan string, 1)
+	go func() { seen <- departures(ctx, name) }()
+	go func() {
+		out, err := connect(ctx, "n1", name)
+		if err != nil {
+			t.Error(err)
+		}
+		connected <- out
+	}()
+	start := time.Now()
+	kubectl(t, "rollout", "restart", "-n", "served", "statefulset/"+name)
+	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=60s")
+	took := time.Since(start)
+	cancel()
+	out, gone := <-connected, 0
+	t.Logf("rolled in %s; %s", took.Round(100*time.Millisecond), out)
+	if first && !strings.HasSuffix(out, " 0 failed") {
+		t.Errorf("clients were refused: %s", out)
+	}
+	for _, d := range <-seen {
+		if d.on.IsZero() {
+			continue
+		}
+		gone++
+		lead := d.on.Sub(d.unready)
+		t.Logf("%s had no ready endpoint %s before its deletion began", d.pod, lead.Round(10*time.Millisecond))
+		if first && (d.unready.IsZero() || lead < time.Second) {
+			t.Errorf("%s left its Service %s before it went, want 1s at least", d.pod, lead)
+		}
+	}
+	if gone != 2 {
+		t.Errorf("%d pods went, want 2", gone)
+	}
+}
