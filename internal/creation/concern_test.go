@@ -16,6 +16,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/testenv"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -121,6 +122,7 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 		{reservation.OwnerAnnotation: "db"},
 		{reservation.OwnerAnnotation: "db", reservation.KeepAnnotation: "10m"},
 		{reservation.KeepAnnotation: ""},
+		{policyv1beta1.AnnotationDrainFirst: "10s"},
 		{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: "required", "example.com/other": "x"},
 	}
 	seen := map[string]int{}

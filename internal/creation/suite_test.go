@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	budgetadmit "github.com/limpet-io/limpet/internal/budget/admit"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	"github.com/limpet-io/limpet/internal/budget/guard"
 	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
@@ -85,7 +86,7 @@ func serve(t testing.TB) {
 			return nil, err
 		}
 		pins := &pinadmit.Planner{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), LiveProven: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
-		handlers, err := serveSpreads(t, mgr, needs, reader, pins, &rolloutadmit.Planner{Workloads: reader})
+		handlers, err := serveSpreads(t, mgr, needs, reader, pins, &rolloutadmit.Planner{Workloads: reader}, budgetadmit.Planner{})
 		if err == nil {
 			handlers[guard.Path] = guardOf(mgr)
 		}

@@ -194,6 +194,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 			"open its gate and select a node":      {denied, patch(v.gated, `{"spec":{"schedulingGates":[{"name":"example.com/own"}],"nodeSelector":{"a":"b"}}}`)},
 			"report another address":               {denied, patchStatus(v.running, `{"status":{"podIP":"10.9.9.9","podIPs":[{"ip":"10.9.9.9"}]}}`)},
 			"report it as not Ready":               {denied, patchStatus(v.running, `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)},
+			"… out of service beside that":         {denied, patchStatus(v.running, `{"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"limpet.dev/in-service","status":"False"}]}}`)},
 			"report it as ended":                   {denied, patchStatus(v.running, `{"status":{"phase":"Succeeded"}}`)},
 			"nominate another node":                {denied, patchStatus(v.gated, `{"status":{"nominatedNodeName":"elsewhere"}}`)},
 			"nominate where nothing asks":          {denied, patchStatus(v.waiting, `{"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
@@ -411,10 +412,19 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 	env.Create(t, kruises)
 	const stamped = `{"owner":null,"example.com/touched":"now","policies.kyverno.io/last-applied-patches":"x"}`
 	uid := func(o client.Object) string { return `"metadata":{"uid":"` + string(o.GetUID()) + `"}` }
+	owner := testenv.AStatefulSet("served", 1).In(ns)
+	owner.UID = "served"
+	served := testenv.APod("served-0").In(ns).On(v.node.Name).OwnedBy(owner.StatefulSet).With(policyv1beta1.AnnotationDrainFirst, "1s").Ready().Pod
+	env.Create(t, served)
 	steps := []struct {
 		what string
 		do   request
 	}{
+		{"take a pod out of service", func(ctx context.Context, c client.Client) error {
+			return c.Status().Patch(ctx, served.DeepCopy(), client.RawPatch(types.StrategicMergePatchType,
+				[]byte(`{`+uid(served)+`,"status":{"conditions":[{"type":"limpet.dev/in-service","status":"False","reason":"DeletionFollows"}]}}`)))
+		}},
+		{"delete it for its StatefulSet", remove(served)},
 		{"nominate a node that a policy of others stamps", patchStatus(v.gated, `{"metadata":{"uid":"`+string(v.gated.UID)+`","annotations":{"owner":"policy"}},"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
 		{"withdraw a nomination", patchStatus(v.gated, `{`+uid(v.gated)+`,"status":{"nominatedNodeName":""}}`)},
 		{"open its gate, which a policy of others stamps", func(ctx context.Context, c client.Client) error {
