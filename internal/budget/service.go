@@ -29,10 +29,10 @@ const (
 // Reasons of the condition limpet.dev/in-service. The policy in deploy/policies knows ReasonFollows: the leader may delete
 // such a pod of a StatefulSet.
 const (
-	ReasonInService = "InService"
-	ReasonRepeat    = "RequestIsRepeated" // the client asks again
-	ReasonFollows   = "DeletionFollows"   // the leader ends the wait of the controller of a workload
-	ReasonUnasked   = "NotAskedAgain"     // the pod is back in service
+	ReasonInService = "InService"         // a new pod is in service
+	ReasonRepeat    = "RequestIsRepeated" // out of service: the client asks again
+	ReasonFollows   = "DeletionFollows"   // out of service: the leader ends the wait of the controller of a workload
+	ReasonUnasked   = "NotAskedAgain"     // back in service: the request did not come again, or is not wanted any more
 )
 
 // Gated reports whether a pod is Ready only while it has the condition limpet.dev/in-service. No other pod can be taken
