@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/budget"
@@ -39,7 +40,12 @@ func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (bu
 	if hold.Turn == nil || r.DryRun {
 		return hold, nil
 	}
-	return hold, h.turn(ctx, pod, *hold.Turn)
+	err := h.turn(ctx, pod, *hold.Turn)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // the condition can never be written: roles or policies of another version
+		log.FromContext(ctx).Error(err, "Pod goes at once", "pod", pod.Name)
+		return budget.Hold{}, nil
+	}
+	return hold, err
 }
 
 // turn writes the condition of a pod. Any replica does, since a request does not wait for the leader.
