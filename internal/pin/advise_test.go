@@ -16,6 +16,7 @@ import (
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -27,6 +28,7 @@ const (
 	keep     = reservation.KeepAnnotation
 	mode     = reservation.ModeAnnotation
 	owner    = reservation.OwnerAnnotation
+	drain    = policyv1beta1.AnnotationDrainFirst
 )
 
 type annotations = map[string]string
@@ -47,6 +49,9 @@ func TestAdvise(t *testing.T) {
 		"nothing is asked for":                   {pin.AdviceInput{Kind: set}, nil},
 		"all that is needed":                     {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{retain: "10", mode: "required"}}, nil},
 		"a place and no address":                 {pin.AdviceInput{Kind: set, Annotations: asking}, nil},
+		"out of service first":                   {pin.AdviceInput{Kind: deployment, Template: annotations{drain: "10s"}}, nil},
+		"… for too long":                         {pin.AdviceInput{Kind: deployment, Template: annotations{drain: "11m"}}, []string{"write a duration from 1s to 10m"}},
+		"… on the workload":                      {pin.AdviceInput{Kind: set, Annotations: annotations{drain: "10s"}}, []string{"set it on the pod template"}},
 		"annotations of other programs":          {pin.AdviceInput{Kind: set, Annotations: annotations{"kruise.io/specified-delete": "x", "example.com/partition": "1"}}, nil},
 		"a template that was copied from a pod":  {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{pin.AnnotationNode: "n1"}}, nil},
 		"no topology, and no PersistentPodState": {pin.AdviceInput{Kind: set, Template: annotations{retain: "10"}}, []string{"nothing brings the pod back"}},
