@@ -23,10 +23,9 @@ func (Planner) Name() string { return "drain-first" }
 func (Planner) Plan(_ context.Context, facts creation.Facts) (creation.Plan, error) {
 	wait, err := workload.DrainOf(facts.Pod.Annotations)
 	switch {
-	case err != nil:
-		return creation.Plan{Commit: func(context.Context, bool) (creation.Addition, error) {
-			return creation.Addition{Warnings: []string{err.Error()}}, nil
-		}}, nil //nolint:nilerr // the user is warned, and the pod goes without a wait
+	case err != nil: // the user is warned, and the pod goes without a wait
+		warning := creation.Addition{Warnings: []string{err.Error()}}
+		return creation.Plan{Commit: func(context.Context, bool) (creation.Addition, error) { return warning, nil }}, nil //nolint:nilerr // see above
 	case wait == 0 || workload.Mirrors(facts.Pod):
 		return creation.Plan{}, nil
 	}
