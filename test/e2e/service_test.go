@@ -108,7 +108,7 @@ func connect(ctx context.Context, node, service string) (out string, err error) 
 // be out of service first: no client of it is refused. Then a pod of it is evicted.
 func TestAPodLeavesItsServiceBeforeItGoes(t *testing.T) {
 	namespace(t, "served")
-	apply(t, served("plain", "")+served("first", "limpet.dev/drain-first: 3s"))
+	apply(t, served("plain", "")+served("first", "limpet.dev/drain-first: 6s"))
 	t.Run("roll", func(t *testing.T) {
 		for _, name := range []string{"plain", "first"} {
 			t.Run(name, func(t *testing.T) {
@@ -123,8 +123,8 @@ func TestAPodLeavesItsServiceBeforeItGoes(t *testing.T) {
 		t.Errorf("an eviction that the client library repeats: %v", err)
 	}
 	took := time.Since(start)
-	if t.Logf("evicted after %s", took); took < 3*time.Second {
-		t.Errorf("evicted after %s, want 3s at least", took)
+	if t.Logf("evicted after %s", took); took < 6*time.Second {
+		t.Errorf("evicted after %s, want 6s at least", took)
 	}
 }
 
@@ -161,7 +161,7 @@ func roll(t *testing.T, name string, first bool) {
 		lead := d.on.Sub(d.unready)
 		t.Logf("%s had no ready endpoint %s before its deletion began", d.pod, lead.Round(10*time.Millisecond))
 		if first && (d.unready.IsZero() || lead <= 0) {
-			t.Errorf("%s left its Service %s before it went, want 3s but for the time of the endpoints' controller", d.pod, lead)
+			t.Errorf("%s left its Service %s before it went, want 6s but for the time of the endpoints' controller", d.pod, lead)
 		}
 	}
 	if gone != 2 {
