@@ -139,9 +139,9 @@ together() {
 
 # earlier MINOR runs the packages that start API servers with the programs of another Kubernetes.
 earlier() {
-	export LIMPET_PROGRAMS=$PWD/bin/kubernetes-$1
+	export LIMPET_KUBERNETES=$1 LIMPET_PROGRAMS=$PWD/bin/kubernetes-$1
 	# shellcheck disable=SC2046 # names without spaces
-	LIMPET_KUBERNETES=$1 bin/limpet-cluster assets --dir "$LIMPET_PROGRAMS" $(sed 's/#.*//' test/programs/programs.txt) &&
+	bin/limpet-cluster assets --dir "$LIMPET_PROGRAMS" $(sed 's/#.*//' test/programs/programs.txt) &&
 		tests . -timeout 40m -p "$(($(nproc) + 1))" $(others)
 }
 

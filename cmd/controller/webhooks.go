@@ -58,11 +58,19 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	register(creation.SpreadPath, labelled.Webhook())
 	guarding := &guard.Handler{Judge: s.judge.Judge, Live: mgr.GetAPIReader(), Status: mgr.GetClient().Status(), Clock: s.clock}
 	register(guard.Path, &webhook.Admission{Handler: guarding})
+	convert, err := converter(all, mgr.GetConverterRegistry())
+	if err == nil {
+		server.Register(serving.ConversionPath, convert)
+	}
+	return err
+}
+
+// converter converts the kinds of all features between the versions of their CRDs.
+func converter(all []feature, registry conversion.Registry) (http.Handler, error) {
 	own, err := schemeOf(all) // any client may send objects of any kind, and pods are large in memory
 	if err != nil {
-		return err
+		return nil, err
 	}
 	addUnserved(own)
-	server.Register(serving.ConversionPath, conversion.NewWebhookHandler(own, mgr.GetConverterRegistry()))
-	return nil
+	return conversion.NewWebhookHandler(own, registry), nil
 }

@@ -50,11 +50,14 @@ func (a *Agent) refill(ctx context.Context) error {
 // noteState has a state refilled that was there and is gone: until then the API shows what it was.
 func (a *Agent) noteState() error {
 	exists, err := a.store.Initialized()
-	if err == nil && a.hadState && !exists {
+	if err != nil {
+		return err
+	}
+	if a.hadState && !exists {
 		a.refilled.Store(false)
 	}
 	a.hadState = exists
-	return err
+	return nil
 }
 
 // begin returns the store with which the agent may begin the state of a node that has none; nil where pods with addresses run:

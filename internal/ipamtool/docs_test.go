@@ -32,7 +32,7 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		t.Fatal(pages, err)
 	}
 	pages = slices.DeleteFunc(pages, func(page string) bool { return filepath.Base(page) == "reference.md" }) // the help texts themselves
-	call := regexp.MustCompile("(?m)(?:`|^    (?:\\$ )?)(?:/opt/cni/bin/)?limpet-ipam( [^ `|\n][^`|\n]*)") // columns of output have more spaces
+	call := regexp.MustCompile("(?m)(?:`|^    (?:\\$ )?)(?:/opt/cni/bin/)?limpet-ipam( [^ `|\n][^`|\n]*)")    // columns of output have more spaces
 	found := 0
 	for _, page := range append(pages, "../../README.md") {
 		for _, m := range call.FindAllStringSubmatch(text(t, page), -1) {
