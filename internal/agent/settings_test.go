@@ -185,7 +185,7 @@ func TestAgentsApplyTheNodeNetwork(t *testing.T) {
 // TestAnAgentWithoutTheKindIsTheNetwork runs an agent that may not read NodeNetworks, as where users have not applied
 // deploy/node-network: it sets up the network as always, without a route to services.
 func TestAnAgentWithoutTheKindIsTheNetwork(t *testing.T) {
-	env.Since(t, 31, "CEL functions for networks")
+	env.Since(t, 33, "ServiceCIDRs")
 	inNetNS(t)
 	h, n := handle(t), newNode(t, "no-kind")
 	n.OwnNetwork = true

@@ -35,7 +35,7 @@ func (e *Env) afterStart(root string) error {
 // HasNodeNetworks reports whether the API server takes deploy/node-network.
 func (e *Env) HasNodeNetworks() bool { return e.minor >= nodeNetworkSince }
 
-// Since skips a test against an earlier Kubernetes (make test-versions) that lacks what the test is about, which 1.minor first
+// Since skips a test against an earlier Kubernetes (make test-versions) that lacks what the test is about, and 1.minor
 // has. Against the one of make test nothing is skipped: there it is a failure.
 func (e *Env) Since(t testing.TB, minor int, what string) {
 	t.Helper()
@@ -44,6 +44,6 @@ func (e *Env) Since(t testing.TB, minor int, what string) {
 	case os.Getenv("LIMPET_KUBERNETES") == "":
 		t.Fatalf("the API server is of Kubernetes 1.%d, which has no %s; set LIMPET_KUBERNETES where that is meant", e.minor, what)
 	default:
-		t.Skipf("Kubernetes 1.%d has no %s, which 1.%d first has; make test runs this test", e.minor, what, minor)
+		t.Skipf("Kubernetes 1.%d has no %s, which 1.%d has; make test runs this test", e.minor, what, minor)
 	}
 }

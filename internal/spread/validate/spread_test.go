@@ -295,7 +295,7 @@ func TestSpreadsThatAreAccepted(t *testing.T) {
 // A number that a client in Go cannot read would end every list request of such clients. The
 // CRD refuses it, so that no webhook is needed.
 func TestNumbersOfSpreadsThatNoClientCanReadAreRefused(t *testing.T) {
-	env.Since(t, 33, "check of the format int32: the webhooks refuse such numbers there")
+	env.Since(t, 36, "check of the format int32: the webhooks refuse such numbers there")
 	ns := env.Namespace(t)
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		for name, spec := range map[string]map[string]any{

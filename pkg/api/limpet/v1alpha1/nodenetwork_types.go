@@ -72,7 +72,7 @@ type NodeNetworkSpec struct {
 	// +listType=map
 	// +listMapKey=cidr
 	// +kubebuilder:validation:MaxItems=128
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.cidr == b.cidr || !cidr(a.cidr).containsCIDR(b.cidr)))",message="ranges may not overlap: two pods would get one address. Remedy: give each node addresses that no other range has"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.all(b, a.cidr == b.cidr || !cidr(a.cidr).containsIP(cidr(b.cidr).ip())))",message="ranges may not overlap: two pods would get one address. Remedy: give each node addresses that no other range has"
 	Ranges []NodeRange `json:"ranges,omitempty"`
 }
 
