@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/limpet-io/limpet/internal/platform/workload"
@@ -55,6 +57,17 @@ func Service(pod *corev1.Pod) *corev1.PodCondition {
 func OutOfService(pod *corev1.Pod) bool {
 	c := Service(pod)
 	return c != nil && c.Status == corev1.ConditionFalse && Gated(pod)
+}
+
+// ServicePatch is the strategic merge patch of a pod's status that sets a condition, if the pod still has the UID and,
+// unless that is empty, the version.
+func ServicePatch(uid types.UID, version string, c corev1.PodCondition) ([]byte, error) {
+	of := metav1.ObjectMeta{UID: uid, ResourceVersion: version}
+	patch, err := json.Marshal(map[string]any{"metadata": of, "status": map[string]any{"conditions": []corev1.PodCondition{c}}})
+	if err != nil {
+		return nil, fmt.Errorf("encode condition %s: %w", c.Type, err)
+	}
+	return patch, nil
 }
 
 // Departure is a pod that its budgets let go.

@@ -84,7 +84,7 @@ func TestARequiredPlaceOfNoSubset(t *testing.T) {
 }
 
 // A skipped subset keeps a pod whose recorded node has room, though the place is only preferred. A pod that the scheduler
-// refused there goes on: else it would come back to the subset for ever.
+// refused there goes on: else it would come back to the subset forever.
 func TestASkippedSubsetKeepsAPodWhoseNodeHasRoom(t *testing.T) {
 	serve(t)
 	ns := env.Namespace(t)

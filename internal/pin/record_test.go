@@ -167,7 +167,7 @@ func TestRecord(t *testing.T) {
 }
 
 // Deciding again from what was decided changes nothing: a status that keeps changing
-// would wake its own reconciler for ever.
+// would wake its own reconciler forever.
 func TestRecordIsStable(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
 	input := pin.RecordInput{

@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,14 +34,17 @@ func (e *Env) afterStart(root string) error {
 // HasNodeNetworks reports whether the API server takes deploy/node-network.
 func (e *Env) HasNodeNetworks() bool { return e.minor >= nodeNetworkSince }
 
+// earlierPrefix begins the names of the directories in which make test-versions keeps the programs of earlier Kubernetes.
+const earlierPrefix = "kubernetes-"
+
 // Since skips a test against an earlier Kubernetes (make test-versions) that lacks what the test is about, and 1.minor
 // has. Against the one of make test nothing is skipped: there it is a failure.
 func (e *Env) Since(t testing.TB, minor int, what string) {
 	t.Helper()
 	switch {
 	case e.minor >= minor:
-	case os.Getenv("LIMPET_KUBERNETES") == "":
-		t.Fatalf("the API server is of Kubernetes 1.%d, which has no %s; set LIMPET_KUBERNETES where that is meant", e.minor, what)
+	case !strings.HasPrefix(filepath.Base(e.server.BinaryAssetsDirectory), earlierPrefix):
+		t.Fatalf("the API server in %s is of Kubernetes 1.%d, which has no %s", e.server.BinaryAssetsDirectory, e.minor, what)
 	default:
 		t.Skipf("Kubernetes 1.%d has no %s, which 1.%d has; make test runs this test", e.minor, what, minor)
 	}

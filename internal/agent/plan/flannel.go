@@ -51,8 +51,8 @@ func FindFlannel(files []ConfigFile) (c FlannelConf, is bool) {
 	return c, false
 }
 
-// FlannelSubnets reads the file in which flannel says which network it is, and which part of it this node has. Without IPv4, or
-// with IPv6 besides, addresses do not follow.
+// FlannelSubnets reads the file in which flannel says which network it is, and which part of it this node has. Addresses
+// follow on networks of IPv4 alone.
 func FlannelSubnets(env []byte) (network, subnet netip.Prefix, err error) {
 	for line := range strings.Lines(string(env)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")

@@ -66,7 +66,7 @@ func (c *inquiry) held() bool {
 	return c.vector == budget.Evict && len(c.pdbs) == 1 && budget.Gated(c.request.Pod) && !c.once()
 }
 
-// once reports whether Kubernetes would refuse an eviction for ever when the pod is not Ready: a PodDisruptionBudget that
+// once reports whether Kubernetes would refuse an eviction forever when the pod is not Ready: a PodDisruptionBudget that
 // needs no healthy pod counts none that may go then.
 func (c *inquiry) once() bool {
 	return len(c.pdbs) == 1 && c.pdbs[0].DesiredHealthy == 0 && !c.pdbs[0].AlwaysAllowUnhealthy

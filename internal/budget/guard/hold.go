@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,12 +49,9 @@ func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (bu
 
 // turn writes the condition of a pod. Any replica does, since a request does not wait for the leader.
 func (h *Handler) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodCondition) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID}, // no other pod of the name
-		"status":   map[string]any{"conditions": []corev1.PodCondition{c}},
-	})
+	patch, err := budget.ServicePatch(pod.UID, "", c)
 	if err != nil {
-		return fmt.Errorf("encode condition: %w", err)
+		return err
 	}
 	err = h.Status.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // a conflict means that another pod has the name

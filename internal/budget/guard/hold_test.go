@@ -117,7 +117,7 @@ func TestAPodIsTakenOutOfServiceBeforeItGoes(t *testing.T) {
 	}
 }
 
-// Whoever must not wait does not.
+// Requests that must not be delayed are answered at once.
 func TestWhoIsNotHeld(t *testing.T) {
 	serve(t)
 	ns, pods := asked(t, 4)

@@ -61,7 +61,7 @@ func TestUpdatesInPlaceAndSpecifiedDeletesOfOpenKruise(t *testing.T) {
 }
 
 // OpenKruise turns a pod not Ready before it changes the pod in place. The first of these writes takes
-// the unit, and the second one takes no other. Whoever is refused the first one has all containers.
+// the unit, and the second one takes no other. A pod whose first write is refused keeps all its containers.
 func TestOpenKruiseTurnsAPodNotReadyFirst(t *testing.T) {
 	ns := guarded(t)
 	_, pods := web(t, ns, 3, intstr.FromInt32(1))

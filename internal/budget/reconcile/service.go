@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,12 +79,9 @@ func (a *Attendant) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 
 // turn writes the condition of a pod that no other client has changed meanwhile.
 func (a *Attendant) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodCondition) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
-		"status":   map[string]any{"conditions": []corev1.PodCondition{c}},
-	})
+	patch, err := budget.ServicePatch(pod.UID, pod.ResourceVersion, c)
 	if err != nil {
-		return fmt.Errorf("encode condition: %w", err)
+		return err
 	}
 	err = a.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil {

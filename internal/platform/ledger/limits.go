@@ -8,7 +8,7 @@ const (
 	MostBytes = 896 << 10
 	// MostWaiting bounds the refused requests. The oldest are dropped.
 	MostWaiting = 256
-	// MostDecisions bounds the history, which has the last decisions of each budget besides.
+	// MostDecisions bounds the history, which also has the last decisions of each budget.
 	MostDecisions = 64
 	// MostText bounds the bytes of a user, a vector or a reason. The rest is cut off.
 	MostText = 128

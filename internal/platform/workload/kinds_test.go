@@ -65,7 +65,7 @@ func TestParseKinds(t *testing.T) {
 	}
 }
 
-// Each kind costs a watch and a look at each probe, whoever writes the list.
+// Each kind costs a watch and a look at each probe, also where a tenant could write the list.
 func TestAListOfKindsIsBounded(t *testing.T) {
 	text := `{"workloads":[` + strings.TrimSuffix(strings.Repeat(`{"Group":"example.com","Version":"v1","Kind":"GameServerSet"},`, 65), ",") + `]}`
 	if kinds, err := workload.ParseKinds(text); len(kinds) != 64 || err == nil || !strings.Contains(err.Error(), "workloads[64] and the later ones") {

@@ -89,7 +89,7 @@ func (s *supervisor) run() error {
 	select {}
 }
 
-// keep runs a service for ever, except while it is to be stopped.
+// keep runs a service forever, except while it is to be stopped.
 func (s *supervisor) keep(v service) {
 	for {
 		if !stopped(v) {
