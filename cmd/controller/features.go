@@ -16,6 +16,7 @@ import (
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
 	budgetvalidate "github.com/limpet-io/limpet/internal/budget/validate"
+	claimcontroller "github.com/limpet-io/limpet/internal/claim/reconcile"
 	"github.com/limpet-io/limpet/internal/creation"
 	loanadmit "github.com/limpet-io/limpet/internal/loan/admit"
 	loancontroller "github.com/limpet-io/limpet/internal/loan/reconcile"
@@ -95,7 +96,7 @@ type shared struct {
 
 // features lists what the controller does. Planners are asked in this order.
 func features(o Options) []feature {
-	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks(), loans()}
+	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks(), loans(), claims()}
 }
 
 // kindsOfWorkload keeps up to date which kinds of workload have pods that return.
@@ -178,6 +179,18 @@ func loans() feature {
 		planners: func(shared) []creation.Planner { return []creation.Planner{loanadmit.Planner{}} },
 		reconcilers: func(s shared) []reconciler {
 			return []reconciler{&loancontroller.Lender{Client: s.leading, Live: s.mgr.GetAPIReader(), Clock: s.clock, Events: s.events}}
+		},
+	}
+}
+
+// claims show what is kept for IPAMClaims.
+func claims() feature {
+	return feature{
+		name:    "claim",
+		schemes: []func(*runtime.Scheme) error{limpetv1alpha1.AddToScheme},
+		needs:   []cluster.Needs{claimcontroller.Needs()},
+		reconcilers: func(s shared) []reconciler {
+			return []reconciler{&claimcontroller.Keeper{Client: s.leading, Live: s.mgr.GetAPIReader(), Watcher: s.watcher}}
 		},
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,7 +106,7 @@ func (h *Handler) gather(ctx context.Context, req admission.Request) (facts Fact
 // keep adds what others ask for the addresses of a pod that returns under its name or that of its owner.
 func (h *Handler) keep(ctx context.Context, facts *Facts) (err error) {
 	for _, p := range h.Planners {
-		if keeper, ok := p.(Keeper); ok && (returnsUnderItsName(facts.Pod) || asksForOwner(facts.Pod)) {
+		if keeper, ok := p.(Keeper); ok && (returnsUnderItsName(facts.Pod) || asksForOwner(facts.Pod) || refersToClaim(facts.Pod)) {
 			if facts.Kept, err = keeper.Keep(ctx, *facts); err != nil {
 				return err
 			}
@@ -112,6 +114,12 @@ func (h *Handler) keep(ctx context.Context, facts *Facts) (err error) {
 				metav1.SetMetaDataAnnotation(&facts.Pod.ObjectMeta, key, value)
 			}
 		}
+	}
+	if refersToClaim(facts.Pod) && Claim(facts.Pod) != "" && !reservation.Asks(facts.Pod.Annotations) { // a claim keeps its addresses for as long as a network does
+		forClaim := map[string]string{reservation.KeepAnnotation: h.MaxReservation.String()}
+		maps.Copy(forClaim, facts.Kept.Annotations)
+		facts.Kept.Annotations = forClaim
+		metav1.SetMetaDataAnnotation(&facts.Pod.ObjectMeta, reservation.KeepAnnotation, forClaim[reservation.KeepAnnotation])
 	}
 	return nil
 }
@@ -305,7 +313,7 @@ func ConcernOf(pod *corev1.Pod) Concern {
 	_, drains := pod.Annotations[policyv1beta1.AnnotationDrainFirst]
 	returns := returnsUnderItsName(pod)
 	switch {
-	case (asks && returns || asksForOwner(pod)) && !pod.Spec.HostNetwork: // such a pod has the addresses of its node
+	case (asks && returns || asksForOwner(pod)) && !pod.Spec.HostNetwork || refersToClaim(pod): // such a pod has the addresses of its node
 		return Retention
 	case asks || mode || returns || drains:
 		return Preference
@@ -326,6 +334,11 @@ func retains(pod *corev1.Pod) bool {
 func asksForOwner(pod *corev1.Pod) bool {
 	_, asks := pod.Annotations[reservation.OwnerAnnotation]
 	return asks
+}
+
+// refersToClaim reports whether a network of a pod may refer to an IPAMClaim. The webhooks' conditions say the same.
+func refersToClaim(pod *corev1.Pod) bool {
+	return strings.Contains(pod.Annotations[reservation.NetworkSelections[0]], claimKey) && !pod.Spec.HostNetwork
 }
 
 // mayHaveSubset reports whether a spread may cover the pod.

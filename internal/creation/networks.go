@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
@@ -56,7 +57,7 @@ func askNetworks(facts Facts, patch *podpatch.Patch) (warnings []string) {
 }
 
 // withArgs returns a selection of networks as JSON, each with these cni-args. Those that a network has stay, but for an
-// owner, which may be another's.
+// owner, which may be another's. The owner of a network that refers to an IPAMClaim is that claim.
 func withArgs(value string, args map[string]string) (string, error) {
 	if len(value) > maxSelection {
 		return "", errTooLong
@@ -66,8 +67,11 @@ func withArgs(value string, args map[string]string) (string, error) {
 		return "", err
 	}
 	for _, network := range networks {
+		if network == nil {
+			return "", errSelection
+		}
 		has := map[string]json.RawMessage{}
-		if given := network["cni-args"]; given != nil && json.Unmarshal(given, &has) != nil || network == nil {
+		if given := network["cni-args"]; given != nil && json.Unmarshal(given, &has) != nil {
 			return "", errSelection
 		}
 		all := map[string]any{}
@@ -79,6 +83,9 @@ func withArgs(value string, args map[string]string) (string, error) {
 				all[key] = arg
 			}
 		}
+		if owner := reservation.ClaimOwner(claimOf(network)); owner != "" {
+			all[reservation.OwnerAnnotation] = owner
+		}
 		if network["cni-args"], err = json.Marshal(all); err != nil {
 			return "", fmt.Errorf("encode cni-args: %w", err)
 		}
@@ -88,6 +95,35 @@ func withArgs(value string, args map[string]string) (string, error) {
 		err = errTooLong
 	}
 	return string(asking), err
+}
+
+// claimKey is the key by which a network that a pod selects refers to an IPAMClaim.
+const claimKey = "ipam-claim-reference"
+
+// Claim returns the first IPAMClaim that the networks of a pod refer to; "" for none.
+func Claim(pod *corev1.Pod) string {
+	value := pod.Annotations[reservation.NetworkSelections[0]]
+	if !refersToClaim(pod) || len(value) > maxSelection {
+		return ""
+	}
+	networks, err := parseSelection(value)
+	if err != nil {
+		return ""
+	}
+	for _, network := range networks {
+		if claim := claimOf(network); reservation.ClaimOwner(claim) != "" {
+			return claim
+		}
+	}
+	return ""
+}
+
+// claimOf returns the IPAMClaim to which a network refers; "" for none.
+func claimOf(network map[string]json.RawMessage) (claim string) {
+	if json.Unmarshal(network[claimKey], &claim) != nil || len(validation.IsDNS1123Subdomain(claim)) > 0 {
+		return ""
+	}
+	return claim
 }
 
 // parseSelection reads both forms that Multus knows: a list of objects, and names separated by commas.

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	networks = "k8s.v1.cni.cncf.io/networks"
-	webOwner = "apps/Deployment/web/db"
+	networks  = "k8s.v1.cni.cncf.io/networks"
+	webOwner  = "apps/Deployment/web/db"
+	blueOwner = "k8s.cni.cncf.io/IPAMClaim/vm.blue/ips"
 )
 
 func TestNetworksAreAsked(t *testing.T) {
@@ -28,19 +29,27 @@ func TestNetworksAreAsked(t *testing.T) {
 		want  string // "" for the annotation as it is
 		warns string
 	}{
-		"no network":                   {asks: ten},
-		"an empty list":                {asks: ten, value: "[]", want: "[]"},
-		"a name":                       {asks: ten, value: "a", want: `[{"name":"a",` + args + `}]`},
-		"each form of a name":          {asks: ten, value: " ns / a @ net7 , b,c@if0,ns/d", want: `[{"namespace":"ns","name":"a","interface":"net7",` + args + `},{"name":"b",` + args + `},{"name":"c","interface":"if0",` + args + `},{"namespace":"ns","name":"d",` + args + `}]`},
-		"both keys":                    {asks: reservation.RetentionRequest{Retain: time.Minute, Mode: reservation.Required}, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"1","limpet.dev/retention":"required"}}]`},
-		"one that follows":             {asks: reservation.RetentionRequest{Retain: reservation.Forever, Mode: reservation.Follow}, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"1440"}}]`},
-		"a mode alone":                 {asks: reservation.RetentionRequest{Mode: reservation.Required}, value: "a", want: `[{"name":"a","cni-args":{"limpet.dev/retention":"required"}}]`},
-		"a part of a minute":           {asks: reservation.RetentionRequest{Retain: 570 * time.Second}, value: "a", want: `[{"name":"a",` + args + `}]`},
-		"fields and numbers stay":      {asks: ten, value: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890},{"name":"b","cni-args":null}]`, want: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890,` + args + `},{"name":"b",` + args + `}]`},
-		"cni-args stay":                {asks: ten, value: `[{"name":"a","cni-args":{"color":{"red":1}}}]`, want: `[{"name":"a","cni-args":{"color":{"red":1},"io.kubernetes.cri/reserved-ip-duration":"10"}}]`},
-		"a request of the user stays":  {asks: ten, value: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"5"}}]`, want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"5"}}]`},
-		"an owner":                     {asks: ten, owner: webOwner, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/owner":"` + webOwner + `"}}]`},
-		"an owner of the user":         {asks: ten, owner: "db", value: `[{"name":"a","cni-args":{"limpet.dev/owner":"///x","Limpet.dev/Owner":"///x"}}]`, want: `[{"name":"a",` + args + `}]`},
+		"no network":                  {asks: ten},
+		"an empty list":               {asks: ten, value: "[]", want: "[]"},
+		"a name":                      {asks: ten, value: "a", want: `[{"name":"a",` + args + `}]`},
+		"each form of a name":         {asks: ten, value: " ns / a @ net7 , b,c@if0,ns/d", want: `[{"namespace":"ns","name":"a","interface":"net7",` + args + `},{"name":"b",` + args + `},{"name":"c","interface":"if0",` + args + `},{"namespace":"ns","name":"d",` + args + `}]`},
+		"both keys":                   {asks: reservation.RetentionRequest{Retain: time.Minute, Mode: reservation.Required}, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"1","limpet.dev/retention":"required"}}]`},
+		"one that follows":            {asks: reservation.RetentionRequest{Retain: reservation.Forever, Mode: reservation.Follow}, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"1440"}}]`},
+		"a mode alone":                {asks: reservation.RetentionRequest{Mode: reservation.Required}, value: "a", want: `[{"name":"a","cni-args":{"limpet.dev/retention":"required"}}]`},
+		"a part of a minute":          {asks: reservation.RetentionRequest{Retain: 570 * time.Second}, value: "a", want: `[{"name":"a",` + args + `}]`},
+		"fields and numbers stay":     {asks: ten, value: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890},{"name":"b","cni-args":null}]`, want: `[{"name":"a","ips":["10.0.0.1/24"],"new":12345678901234567890,` + args + `},{"name":"b",` + args + `}]`},
+		"cni-args stay":               {asks: ten, value: `[{"name":"a","cni-args":{"color":{"red":1}}}]`, want: `[{"name":"a","cni-args":{"color":{"red":1},"io.kubernetes.cri/reserved-ip-duration":"10"}}]`},
+		"a request of the user stays": {asks: ten, value: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"5"}}]`, want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"5"}}]`},
+		"an owner":                    {asks: ten, owner: webOwner, value: "a", want: `[{"name":"a","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/owner":"` + webOwner + `"}}]`},
+		"an owner of the user":        {asks: ten, owner: "db", value: `[{"name":"a","cni-args":{"limpet.dev/owner":"///x","Limpet.dev/Owner":"///x"}}]`, want: `[{"name":"a",` + args + `}]`},
+		"a claim": {asks: ten, owner: blueOwner, value: `[{"name":"a","ipam-claim-reference":"vm.blue"},{"name":"b","ipam-claim-reference":"vm.red"}]`, want: `[` +
+			`{"name":"a","ipam-claim-reference":"vm.blue","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/owner":"` + blueOwner + `"}},` +
+			`{"name":"b","ipam-claim-reference":"vm.red","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/owner":"k8s.cni.cncf.io/IPAMClaim/vm.red/ips"}}]`},
+		"a claim beside an owner": {asks: ten, owner: webOwner, value: `[{"name":"a","ipam-claim-reference":"vm.blue","cni-args":{"limpet.dev/owner":"///x"}},{"name":"b"}]`, want: `[` +
+			`{"name":"a","ipam-claim-reference":"vm.blue","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/owner":"` + blueOwner + `"}},` +
+			`{"name":"b","cni-args":{"io.kubernetes.cri/reserved-ip-duration":"10","limpet.dev/owner":"` + webOwner + `"}}]`},
+		"a claim that no object can have": {asks: ten, value: `[{"name":"a","ipam-claim-reference":"x/ips\",\"y"},{"name":"b","ipam-claim-reference":7}]`, want: `[` +
+			`{"name":"a","ipam-claim-reference":"x/ips\",\"y",` + args + `},{"name":"b","ipam-claim-reference":7,` + args + `}]`},
 		"an object in place of a list": {asks: ten, value: `{"name":"a"}`, warns: "not a list"},
 		"a list of names":              {asks: ten, value: `["a"]`, warns: "not a list"},
 		"a list with null":             {asks: ten, value: `[null]`, warns: "not a list"},

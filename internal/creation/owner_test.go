@@ -28,7 +28,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-const webDB = "apps/Deployment/web/db"
+const (
+	webDB   = "apps/Deployment/web/db"
+	blueIPs = "k8s.cni.cncf.io/IPAMClaim/vm.blue/ips"
+)
 
 // deployment makes the Deployment web with a ReplicaSet that has its name.
 func deployment(t *testing.T) *appsv1.ReplicaSet {
@@ -74,6 +77,10 @@ func TestAnOwnerIsOfTheControllerOfThePod(t *testing.T) {
 	}}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: *testenv.APod("web").Spec.DeepCopy()}}}
 	job.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 	put(t, job)
+	claiming := func(claim string) testenv.Pod {
+		pod := testenv.APod("vm-1").In(web.Namespace).With("k8s.v1.cni.cncf.io/networks", fmt.Sprintf(`[{"name":"other"},{"name":"blue","ipam-claim-reference":%q}]`, claim))
+		return pod
+	}
 	bare := testenv.APod("bare").In(web.Namespace).With(reservation.KeepAnnotation, "10m")
 	jobs, sandboxes := batchv1.SchemeGroupVersion.WithKind("Job"), schema.GroupVersionKind{Group: "agents.x-k8s.io", Version: "v1alpha1", Kind: "Sandbox"}
 	sandbox := &metav1.ObjectMeta{Namespace: web.Namespace, Name: "a", UID: "u"}
@@ -91,6 +98,11 @@ func TestAnOwnerIsOfTheControllerOfThePod(t *testing.T) {
 		"of a kind that no program reads":       {testenv.APod("a").Of(sandbox, sandboxes).With(reservation.OwnerAnnotation, "db"), "agents.x-k8s.io/Sandbox/a/db"},
 		"of no controller":                      {bare.With(reservation.OwnerAnnotation, "db"), "///db"},
 		"of no controller, that names one":      {bare.With(reservation.OwnerAnnotation, webDB), "///db"},
+		"of a claim":                            {claiming("vm.blue"), blueIPs},
+		"of a claim, from a copy":               {claiming("vm.blue").With(reservation.OwnerAnnotation, "k8s.cni.cncf.io/IPAMClaim/other/ips"), blueIPs},
+		"of a claim, and of a name":             {claiming("vm.blue").With(reservation.OwnerAnnotation, "db"), "///db"},
+		"of a claim that no object can be":      {claiming("a/ips"), ""},
+		"of a claim, and of a StatefulSet":      {claiming("vm.blue").OwnedBy(set), ""},
 		"of a StatefulSet":                      {testenv.APod("set-0").In(web.Namespace).OwnedBy(set).With(reservation.OwnerAnnotation, webDB), "db"},
 		"that is no name":                       {podOf(web, "web-1", "a b"), "a b"},
 		"that is no name of another Deployment": {podOf(web, "web-1", "apps/Deployment/shop/"), ""},

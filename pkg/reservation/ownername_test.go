@@ -29,3 +29,22 @@ func TestOwnerName(t *testing.T) {
 		})
 	}
 }
+
+// The owner name of a claim is that of no other claim, and of no pod of a controller that is a claim.
+func TestClaimOwner(t *testing.T) {
+	for name, tc := range map[string]struct{ owner, want string }{
+		"of a claim":            {reservation.ClaimOwner("vm-a.blue"), "vm-a.blue"},
+		"of no claim":           {reservation.ClaimOwner(""), ""},
+		"of two parts":          {reservation.ClaimOwner("a/b"), ""},
+		"too long":              {reservation.ClaimOwner(strings.Repeat("a", 253)), ""},
+		"of a controller":       {"apps/Deployment/web/ips", ""},
+		"of another owner name": {"k8s.cni.cncf.io/IPAMClaim/vm-a.blue/db", ""},
+		"of a pod":              {"vm-a", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := reservation.ClaimOf(tc.owner); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

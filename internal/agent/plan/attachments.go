@@ -89,8 +89,8 @@ func Attachments(in AttachmentsInput) AttachmentsDecision {
 		if NeverReturns(&pod) {
 			request = reservation.RetentionRequest{}
 		}
-		owner := "" // a state that was made again knows names of pods alone
-		if known := reservation.OwnerName("", pod.Annotations); known != a.Owner.Pod {
+		owner := "" // a state that was made again knows names of pods alone; each network may have a claim of its own
+		if known := reservation.OwnerName("", pod.Annotations); known != a.Owner.Pod && reservation.ClaimOf(a.Owner.Pod) == "" {
 			owner = known
 		}
 		if !a.AnnotationsSeen || owner != "" || request.Retain != a.Retain || request.Mode != a.Mode {

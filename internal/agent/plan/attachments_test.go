@@ -114,6 +114,10 @@ func TestAttachments(t *testing.T) {
 		"an owner that is known": {
 			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "///db" }), pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "///db")},
 		},
+		"a claim of the network": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "k8s.cni.cncf.io/IPAMClaim/vm.red/ips" }),
+			pods:       []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "k8s.cni.cncf.io/IPAMClaim/vm.blue/ips")},
+		},
 		"an owner whose pod exists": {
 			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "apps/Deployment/web/db" }), gone: true,
 			pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "apps/Deployment/web/db")},

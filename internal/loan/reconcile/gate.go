@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/loan"
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -44,16 +44,8 @@ func (l *Lender) release(ctx context.Context, f *facts) error {
 			continue // it ends first
 		}
 		for i := range held {
-			mark := held[i].Status.Releases()
-			if mark == "" || held[i].Labels[limpetv1alpha1.LabelRelease] == mark {
-				continue
-			}
-			patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{limpetv1alpha1.LabelRelease: mark}}})
-			if err != nil {
-				return fmt.Errorf("encode patch: %w", err)
-			}
-			if err := l.Client.Patch(ctx, held[i].DeepCopy(), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("release IPReservation %s: %w", held[i].Name, err)
+			if err := cluster.GiveUp(ctx, l.Client, &held[i]); err != nil {
+				return err
 			}
 		}
 	}

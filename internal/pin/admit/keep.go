@@ -35,10 +35,10 @@ func (p *Planner) Keep(ctx context.Context, facts creation.Facts) (podpatch.Patc
 		keep.Expected = pin.AsksFor(namespace)
 	}
 	patch := keep.Given(facts.Pod)
-	if _, asks := facts.Pod.Annotations[reservation.OwnerAnnotation]; !asks {
-		return patch, nil
+	name, has, err := p.ownerFor(ctx, facts)
+	if !has {
+		return patch, err
 	}
-	name, err := p.owner(ctx, facts)
 	if patch.Annotations == nil {
 		patch.Annotations = map[string]string{}
 	}

@@ -15,7 +15,26 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
+
+// ownerFor returns the value that the annotation for the owner gets, and whether it gets one. A pod that names no other owner
+// has the first IPAMClaim that its networks refer to, unless another pod has it.
+func (p *Planner) ownerFor(ctx context.Context, facts creation.Facts) (value string, has bool, err error) {
+	value, asks := facts.Pod.Annotations[reservation.OwnerAnnotation]
+	if claim := creation.Claim(facts.Pod); claim != "" && (!asks || reservation.ClaimOf(value) != "") {
+		of, owned := workload.OwnerOf(facts.Pod)
+		taken, err := p.taken(ctx, facts, reservation.ClaimOwner(claim))
+		if taken || err != nil || owned && p.Workloads.Kinds().Contains(of) {
+			return pin.AskedOwner(facts.Pod.Annotations), asks, err
+		}
+		return reservation.ClaimOwner(claim), true, nil
+	}
+	if asks {
+		value, err = p.owner(ctx, facts)
+	}
+	return value, asks, err
+}
 
 // owner returns the value that the annotation for the owner gets: the completed name, or what was asked for where the pod
 // gets the address of its own name. These are pods whose controller does not exist, or gives its pods their names again,

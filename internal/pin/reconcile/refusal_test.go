@@ -251,7 +251,7 @@ func TestNominationThatIsRefused(t *testing.T) {
 		wantGate  bool // its opening is tried
 	}{
 		"a conflict is tried again before the gate is opened": {http.StatusConflict, metav1.StatusReasonConflict, time.Second, true, false},
-		"though not forever":                      {http.StatusConflict, metav1.StatusReasonConflict, time.Minute, true, true},
+		"though not forever":                       {http.StatusConflict, metav1.StatusReasonConflict, time.Minute, true, true},
 		"a pod that is gone is over":               {http.StatusNotFound, metav1.StatusReasonNotFound, time.Second, false, false},
 		"anything else does not keep the pod back": {http.StatusForbidden, metav1.StatusReasonForbidden, 0, true, true},
 	}

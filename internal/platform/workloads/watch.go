@@ -49,9 +49,14 @@ type Watcher struct {
 	reported     map[string]string                // by namespace and key: the last problem
 	pins         watches
 	spreads      watches
+	claims       watches
+	servedClaims map[schema.GroupKind]Kind
 }
 
 type kind = schema.GroupVersionKind
+
+// IPAMClaims is the kind of claims on addresses of the Network Plumbing Working Group.
+var IPAMClaims = kind{Group: "k8s.cni.cncf.io", Version: "v1alpha1", Kind: "IPAMClaim"}
 
 // SetupWithManager runs the watcher in every replica.
 func (w *Watcher) SetupWithManager(mgr ctrl.Manager) error {
@@ -71,6 +76,11 @@ func (w *Watcher) OnServed(watch func(schema.GroupVersionKind) error) {
 // OnSpreadServed is OnServed for the kinds that are named for spreads, and the kinds between.
 func (w *Watcher) OnSpreadServed(watch func(schema.GroupVersionKind) error) {
 	w.spreads.on = append(w.spreads.on, watch)
+}
+
+// OnClaimsServed is OnServed for IPAMClaims.
+func (w *Watcher) OnClaimsServed(watch func(schema.GroupVersionKind) error) {
+	w.claims.on = append(w.claims.on, watch)
 }
 
 // Start refreshes the registry at once, whenever a ConfigMap changes, and periodically.
@@ -147,6 +157,7 @@ func (w *Watcher) refresh(ctx context.Context) error {
 	for _, list := range forSpreads {
 		w.report(list.from, list.key, append(forbidden(workload.SpreadKinds{Named: list.kinds}.All(), servedSpreads), list.err))
 	}
+	w.servedClaims = by.probe(ctx, []kind{IPAMClaims}, &w.servedClaims)
 	return errors.Join(unheld, w.watch(ctx, served, servedSpreads))
 }
 
@@ -207,25 +218,29 @@ func wants(served map[schema.GroupKind]Kind, of kind) bool {
 	return ok && now.GroupVersionKind == of && now.err == nil
 }
 
-// watch starts the watches of kinds that are served now, and ends the others. Both purposes share
-// one watch of a kind: when it ends for one purpose, it begins again for the other.
+// watch starts the watches of kinds that are served now, and ends the others. All purposes share
+// one watch of a kind: when it ends for one purpose, it begins again for the others.
 func (w *Watcher) watch(ctx context.Context, pins, spreads map[schema.GroupKind]Kind) error {
 	var errs []error
+	purposes := map[*watches]map[schema.GroupKind]Kind{&w.pins: pins, &w.spreads: spreads, &w.claims: w.servedClaims}
 	ended := map[kind]bool{}
-	for of := range w.pins.begun {
-		ended[of] = ended[of] || !wants(pins, of)
-	}
-	for of := range w.spreads.begun {
-		ended[of] = ended[of] || !wants(spreads, of)
+	for p, served := range purposes {
+		for of := range p.begun {
+			ended[of] = ended[of] || !wants(served, of)
+		}
 	}
 	for of, end := range ended {
 		if end {
-			delete(w.pins.begun, of)
-			delete(w.spreads.begun, of)
+			for p := range purposes {
+				delete(p.begun, of)
+			}
 			errs = append(errs, w.cache.RemoveInformer(ctx, Metadata(of)))
 		}
 	}
-	return errors.Join(append(errs, w.pins.begin(pins), w.spreads.begin(spreads))...)
+	for p, served := range purposes {
+		errs = append(errs, p.begin(served))
+	}
+	return errors.Join(errs...)
 }
 
 func (w *watches) begin(served map[schema.GroupKind]Kind) error {

@@ -40,6 +40,7 @@ func TestSecondaryNetworksKeepTheirAddresses(t *testing.T) {
 	r.step(t, "delete", all, func() { kubectl(t, b, "delete", "pod", "-l", "app=many") })
 	r.step(t, "rollout", all, func() { kubectl(t, b, "rollout", "restart", "statefulset", "many") })
 	r.ownerReturns(t)
+	r.claimReturns(t)
 	node := r.fullest()
 	r.stepOn(t, "drain and return", node, func() {
 		kubectl(t, b, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=120s")

@@ -1,0 +1,201 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controller "github.com/limpet-io/limpet/internal/claim/reconcile"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
+	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+var env *testenv.Env
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+}
+
+// serveClaims makes the CRD of IPAMClaims, as soon as the one of a test before is gone.
+func serveClaims(t *testing.T) {
+	t.Helper()
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	object := func(required string, properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+		return apiextensionsv1.JSONSchemaProps{Type: "object", Required: []string{required}, Properties: properties}
+	}
+	var crd *apiextensionsv1.CustomResourceDefinition
+	testenv.Eventually(t, func() error {
+		crd = &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "ipamclaims.k8s.cni.cncf.io"}}
+		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: workloads.IPAMClaims.Group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "IPAMClaim", Singular: "ipamclaim", Plural: "ipamclaims"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: workloads.IPAMClaims.Version, Served: true, Storage: true,
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
+					"spec": object("network", map[string]apiextensionsv1.JSONSchemaProps{"network": text, "interface": text}),
+					"status": object("ips", map[string]apiextensionsv1.JSONSchemaProps{
+						"ips": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &text}},
+					}),
+				}}},
+			}},
+		}
+		return env.Client.Create(t.Context(), crd)
+	})
+	env.RemoveAtEnd(t, crd)
+}
+
+// start runs the Keeper as the leader does.
+func start(t *testing.T) *controller.Keeper {
+	t.Helper()
+	needs := []cluster.Needs{controller.Needs(), workloads.Needs("limpet-system")}
+	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
+	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
+		t.Fatal(err)
+	}
+	watcher := &workloads.Watcher{
+		Registry: workloads.NewRegistry(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: discovery.NewDiscoveryClientForConfigOrDie(mgr.GetConfig()),
+		Namespaces: []string{"limpet-system"}, Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
+	}
+	keeper := &controller.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watcher: watcher}
+	for _, r := range []interface {
+		SetupWithManager(ctrl.Manager) error
+	}{watcher, keeper} {
+		if err := r.SetupWithManager(mgr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env.Start(t, mgr)
+	return keeper
+}
+
+// aClaim makes a claim on a network, once its kind is served.
+func aClaim(t *testing.T, ns, name, network string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"network": network, "interface": "net1"}}}
+	o.SetGroupVersionKind(workloads.IPAMClaims)
+	o.SetNamespace(ns)
+	o.SetName(name)
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), o) })
+	return o
+}
+
+// keep makes the agent of a node show addresses that are kept for a claim.
+func keep(t *testing.T, node *corev1.Node, ns, claim, network, ip string) *limpetv1alpha1.IPReservation {
+	t.Helper()
+	pod := testenv.APod("vm-1").In(ns).On(node.Name).Pod
+	pod.Status.PodIPs = []corev1.PodIP{{IP: ip}}
+	r := testenv.AReservation(pod, time.Now())
+	r.Name = claim + "." + network + "." + node.Name
+	r.Status.Pod, r.Status.Network, r.Status.Interface = reservation.ClaimOwner(claim), network, "net1"
+	r.Status.State, r.Status.Until = limpetv1alpha1.IPAttached, nil
+	env.Create(t, r)
+	return r
+}
+
+func shows(t *testing.T, claim *unstructured.Unstructured, want ...string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			return err
+		}
+		got, found, err := unstructured.NestedStringSlice(claim.Object, "status", "ips")
+		if err == nil && (!found || !slices.Equal(got, want)) {
+			err = fmt.Errorf("the status shows %q, want %q", got, want)
+		}
+		return err
+	})
+}
+
+// A claim shows the addresses that are kept for it. What is kept for a claim that has gone is given up once no pod uses it.
+func TestAClaimShowsAndReleasesItsAddresses(t *testing.T) {
+	start(t) // the kind is served later
+	serveClaims(t)
+	node, ns := testenv.ANode(env.Name("node")), env.Namespace(t)
+	env.Create(t, node.Node)
+	blue := aClaim(t, ns, "vm.blue", "blue-net")
+	other := aClaim(t, ns, "vm.other", "blue-net")
+	held := keep(t, node.Node, ns, "vm.blue", "blue-net", "10.0.0.5")
+	on2 := keep(t, node.Node, ns, "vm.blue", "red-net", "10.1.0.5")
+	shows(t, blue, "10.0.0.5")
+
+	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	for _, r := range []*limpetv1alpha1.IPReservation{held, on2} {
+		env.Change(t, r, func() { r.Status.State, r.Status.Until = limpetv1alpha1.IPReserved, &until })
+	}
+	kept := keep(t, node.Node, ns, "vm.other", "blue-net", "10.0.0.6")
+	shows(t, other, "10.0.0.6")
+	if err := env.Client.Delete(t.Context(), blue); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*limpetv1alpha1.IPReservation{held, on2} {
+		testenv.Eventually(t, func() error {
+			if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != r.Status.Releases() {
+				return fmt.Errorf("IPReservation %s is not given up: labels %v", r.Name, r.Labels)
+			}
+			return nil
+		})
+	}
+	if env.Read(t, client.ObjectKeyFromObject(kept), kept); kept.Labels[limpetv1alpha1.LabelRelease] != "" {
+		t.Error("the addresses of a claim that exists are given up")
+	}
+	env.Remove(t, kept)
+	shows(t, other)
+}
+
+// Addresses that another program has written stay, also where both keep some for the claim.
+func TestTheStatusOfAnotherProgramStays(t *testing.T) {
+	serveClaims(t)
+	node, ns := testenv.ANode(env.Name("node")), env.Namespace(t)
+	env.Create(t, node.Node)
+	theirs, ours := aClaim(t, ns, "theirs", "net"), aClaim(t, ns, "ours", "net")
+	if err := env.Client.Status().Patch(t.Context(), theirs, client.RawPatch(types.MergePatchType, []byte(`{"status":{"ips":["10.9.0.1/24"]}}`)), client.FieldOwner("their-ipam")); err != nil {
+		t.Fatal(err)
+	}
+	keep(t, node.Node, ns, "theirs", "net", "10.0.0.5")
+	start(t)
+	keep(t, node.Node, ns, "ours", "net", "10.0.0.6")
+	shows(t, ours, "10.0.0.6")
+	shows(t, theirs, "10.9.0.1/24")
+}
+
+// A backup is restored in any order, and a cluster may have lost the kind: what is kept for a claim that was never seen stays.
+func TestNothingIsGivenUpForAClaimThatWasNotSeen(t *testing.T) {
+	node, ns := testenv.ANode(env.Name("node")), env.Namespace(t)
+	env.Create(t, node.Node)
+	held := keep(t, node.Node, ns, "vm.blue", "net", "10.0.0.5")
+	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	env.Change(t, held, func() { held.Status.State, held.Status.Until = limpetv1alpha1.IPReserved, &until })
+	keeper := start(t)
+	stays := func(when string) {
+		t.Helper()
+		request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: ns, Name: "vm.blue"}}
+		if _, err := keeper.Reconcile(t.Context(), request); err != nil {
+			t.Errorf("%s: %v", when, err)
+		}
+		if env.Read(t, client.ObjectKeyFromObject(held), held); held.Labels[limpetv1alpha1.LabelRelease] != "" {
+			t.Errorf("%s: given up: labels %v", when, held.Labels)
+		}
+	}
+	stays("before the kind is served")
+	serveClaims(t)
+	first := aClaim(t, ns, "first", "net")
+	keep(t, node.Node, ns, "first", "net", "10.0.0.6")
+	shows(t, first, "10.0.0.6") // so the kind is watched
+	stays("before the claim is restored")
+	shows(t, aClaim(t, ns, "vm.blue", "net"), "10.0.0.5")
+}
