@@ -154,6 +154,9 @@ release: assets ## Write a release into bin/dist: binaries, images (REGISTRY=…
 	VERSION=$(VERSION) REGISTRY=$(or $(REGISTRY),limpet-io) ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' \
 	  PLUGIN_FLAGS='$(PLUGIN)' release/release.sh bin/dist
 
+release-dry-run: release ## The same, and print what publishing it would push, sign and attest
+	VERSION=$(VERSION) REGISTRY=$(or $(REGISTRY),limpet-io) DRY_RUN=1 release/publish.sh bin/dist
+
 reproducible: ## Build all binaries (or PACKAGES) in another directory with an empty cache, and compare them with a build from here
 	PLUGIN_FLAGS='$(PLUGIN)' release/reproducible.sh $(or $(PACKAGES),./cmd/ipam-plugin ./cmd/node-agent ./cmd/controller ./cmd/kubectl-limpet)
 

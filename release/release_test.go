@@ -1,6 +1,7 @@
 package release_test
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +53,7 @@ func TestRelease(t *testing.T) {
 	}, "release/release.sh", out)
 
 	run(t, out, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	published(t, root, out)
 	if said := run(t, out, nil, "./limpet-ipam-linux-"+runtime.GOARCH, "version"); !strings.Contains(said, " "+version+" ") {
 		t.Errorf("limpet-ipam version prints %q", said)
 	}
@@ -106,5 +108,42 @@ func manifests(t *testing.T, root, out, kubectl, install string) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "limpet/deploy/examples/flannel.yaml")); err != nil {
 		t.Error(err)
+	}
+}
+
+// published lists what a dry run of publishing would send: each image by the digest that it has, the chart, and all files.
+func published(t *testing.T, root, out string) {
+	t.Helper()
+	would := run(t, root, []string{"VERSION=" + version, "REGISTRY=" + registry, "DRY_RUN=1"}, "release/publish.sh", out)
+	for _, name := range []string{"limpet-agent", "limpet-controller"} {
+		var index struct{ Manifests []struct{ Digest string } }
+		if text := run(t, out, nil, "tar", "-xOf", name+".oci.tar", "index.json"); json.Unmarshal([]byte(text), &index) != nil || len(index.Manifests) != 1 {
+			t.Fatalf("index of %s: %s", name, text)
+		}
+		digest := index.Manifests[0].Digest
+		for _, want := range []string{
+			"skopeo copy --all --preserve-digests oci-archive:" + name + ".oci.tar docker://" + registry + "/" + name + ":" + version,
+			"cosign sign --yes --recursive " + registry + "/" + name + "@" + digest,
+			"cosign attest --yes --type spdxjson --predicate " + name + "-linux-" + runtime.GOARCH + ".image.spdx.json " + registry + "/" + name + "@" + digest,
+		} {
+			if !strings.Contains(would, "would run: "+want+"\n") {
+				t.Errorf("a dry run does not print %q:\n%s", want, would)
+			}
+		}
+	}
+	for _, want := range []string{"helm push limpet-0.0.1.tgz oci://" + registry + "/charts\n", "sign-blob --yes --bundle SHA256SUMS.sigstore.json SHA256SUMS\n", " krew.yaml "} {
+		if !strings.Contains(would, want) {
+			t.Errorf("a dry run does not print %q:\n%s", want, would)
+		}
+	}
+	changed := filepath.Join(t.TempDir(), "changed")
+	run(t, root, nil, "cp", "-r", out, changed)
+	if err := os.WriteFile(filepath.Join(changed, "krew.yaml"), []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(root, "release/publish.sh"), changed)
+	cmd.Env = append(os.Environ(), "VERSION="+version, "REGISTRY="+registry, "DRY_RUN=1")
+	if said, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(said), "krew.yaml: FAILED") {
+		t.Errorf("a file that was changed is published: %v\n%s", err, said)
 	}
 }
