@@ -29,7 +29,7 @@ import (
 
 // inNetNS moves the test's goroutine into a new network namespace until the test ends. The
 // namespace has one interface with an address of each family.
-func inNetNS(t *testing.T) {
+func inNetNS(t testing.TB) {
 	t.Helper()
 	runtime.LockOSThread()
 	home, err := netns.Get()
@@ -107,7 +107,7 @@ func routesAre(t *testing.T, h *netlink.Handle, want ...string) {
 	})
 }
 
-func handle(t *testing.T) *netlink.Handle {
+func handle(t testing.TB) *netlink.Handle {
 	t.Helper()
 	h, err := netlink.NewHandle()
 	if err != nil {

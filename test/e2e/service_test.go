@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// served is a StatefulSet of two pods behind a Service. Its pods end as soon as they are told to.
-func served(name, annotations string) string {
+// served is a StatefulSet behind a Service. Its pods end as soon as they are told to.
+func served(name string, replicas int, annotations string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Service
 metadata: {name: %[1]s, namespace: served}
@@ -26,12 +26,12 @@ kind: StatefulSet
 metadata: {name: %[1]s, namespace: served}
 spec:
   serviceName: %[1]s
-  replicas: 2
+  replicas: %[2]d
   selector: {matchLabels: {app: %[1]s}}
   template:
     metadata:
       labels: {app: %[1]s}
-      annotations: {%[2]s}
+      annotations: {%[3]s}
     spec:
       terminationGracePeriodSeconds: 1
       containers:
@@ -40,7 +40,7 @@ spec:
           imagePullPolicy: IfNotPresent
           readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}
 ---
-`, name, annotations)
+`, name, replicas, annotations)
 }
 
 // departure is when a pod was first seen without a ready endpoint, and when it was first seen terminating.
@@ -95,7 +95,7 @@ func connect(ctx context.Context, node, service string) (out string, err error) 
 		<-ctx.Done()
 		_, _ = theBed.Cluster.Exec(context.WithoutCancel(ctx), node, "touch", stop)
 	}()
-	text, err := theBed.Cluster.Exec(context.WithoutCancel(ctx), node, "timeout", "60", "bash", "-c", `ok=0 late=0 refused=0
+	text, err := theBed.Cluster.Exec(context.WithoutCancel(ctx), node, "timeout", "600", "bash", "-c", `ok=0 late=0 refused=0
 		until [ -e "$0" ]; do
 			timeout 2 bash -c "exec 3<>/dev/tcp/$1/8080" 2>/dev/null
 			case $? in 0) ok=$((ok+1));; 124) late=$((late+1));; *) refused=$((refused+1));; esac
@@ -108,15 +108,7 @@ func connect(ctx context.Context, node, service string) (out string, err error) 
 // be out of service first: no client of it is refused. Then a pod of it is evicted.
 func TestAPodLeavesItsServiceBeforeItGoes(t *testing.T) {
 	namespace(t, "served")
-	apply(t, served("plain", "")+served("first", "limpet.dev/drain-first: 6s"))
-	t.Run("roll", func(t *testing.T) {
-		for _, name := range []string{"plain", "first"} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				roll(t, name, name == "first")
-			})
-		}
-	})
+	rollBoth(t, 2)
 	start := time.Now()
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "served", Name: "first-0"}}
 	if err := theBed.Client.CoreV1().Pods("served").EvictV1(t.Context(), eviction); err != nil {
@@ -128,10 +120,31 @@ func TestAPodLeavesItsServiceBeforeItGoes(t *testing.T) {
 	}
 }
 
-// roll rolls a StatefulSet while clients connect to its Service, and judges how its pods went.
-func roll(t *testing.T, name string, first bool) {
+// TestNoClientIsRefusedThroughALongRollingUpdate is that for 18 pods a set. It takes five minutes.
+func TestNoClientIsRefusedThroughALongRollingUpdate(t *testing.T) {
+	long(t)
+	namespace(t, "served")
+	rollBoth(t, 18)
+}
+
+// rollBoth rolls a StatefulSet that asks for nothing, and one that asks to be out of service first.
+func rollBoth(t *testing.T, replicas int) {
 	t.Helper()
-	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=60s")
+	apply(t, served("plain", replicas, "")+served("first", replicas, "limpet.dev/drain-first: 6s"))
+	t.Run("roll", func(t *testing.T) {
+		for _, name := range []string{"plain", "first"} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				roll(t, name, replicas, name == "first")
+			})
+		}
+	})
+}
+
+// roll rolls a StatefulSet while clients connect to its Service, and judges how its pods went.
+func roll(t *testing.T, name string, replicas int, first bool) {
+	t.Helper()
+	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=600s")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen, connected := make(chan map[types.UID]*departure, 1), make(chan string, 1)
@@ -145,7 +158,7 @@ func roll(t *testing.T, name string, first bool) {
 	}()
 	start := time.Now()
 	kubectl(t, "rollout", "restart", "-n", "served", "statefulset/"+name)
-	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=60s")
+	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=600s")
 	took := time.Since(start)
 	cancel()
 	out, gone := <-connected, 0
@@ -164,7 +177,7 @@ func roll(t *testing.T, name string, first bool) {
 			t.Errorf("%s left its Service %s before it went, want 6s but for the time of the endpoints' controller", d.pod, lead)
 		}
 	}
-	if gone != 2 {
-		t.Errorf("%d pods went, want 2", gone)
+	if gone != replicas {
+		t.Errorf("%d pods went, want %d", gone, replicas)
 	}
 }
