@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/text"
@@ -14,13 +15,16 @@ import (
 // A terminal obeys nothing that a tenant wrote: no escape in either form, no carriage return, no change of direction.
 func TestATerminalObeysNoTenant(t *testing.T) {
 	for _, hostile := range []string{
-		"\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x1b]52;c;Y2xpcA==\x1b\\", "\u009b31m", "\u009d0;title\u009c", "all is well\rbroken", "\b\b\b", "\x7f", "\u202egnp.exe", "\x1b[31\x1bm",
+		"\x1b[2J\x1b[H", "\x1b]0;title\x07", "\x1b]52;c;Y2xpcA==\x1b\\", "\u009b31m", "\u009d0;title\u009c", "all is well\rbroken", "\b\b\b", "\x7f", "\u202egnp.exe", "\x1b[31\x1bm", "\x9b31m", // the last is no UTF-8: one byte that a terminal of the last century obeys
 	} {
 		var out bytes.Buffer
 		text.Audit(text.Plain{To: &out}, text.Style{Colour: true}, console.AuditReport{Problems: []console.Problem{
 			{Severity: console.Broken, Object: hostile, Reason: hostile, Message: hostile, Remedy: hostile},
 		}})
 		said := out.String()
+		if !utf8.ValidString(said) {
+			t.Errorf("%q: the output is no UTF-8", hostile)
+		}
 		if !strings.Contains(said, "\x1b[31mBroken\x1b[0m") || strings.Count(said, "\x1b") != 2 {
 			t.Errorf("%q: the output is %q, want the colours of the severity alone", hostile, said)
 		}
