@@ -69,7 +69,7 @@ func secretive(t *testing.T, ns string) {
 }
 
 func TestSupportBundle(t *testing.T) {
-	ns := env.Namespace(t)
+	ns, node := env.Namespace(t), env.Node(t)
 	secretive(t, ns)
 	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	if _, err := command(t, env.Config, "support-bundle", "-f", path); err == nil || errors.Is(err, errNo) || !strings.Contains(err.Error(), "logs/limpet-restarted.log") {
@@ -87,7 +87,7 @@ func TestSupportBundle(t *testing.T) {
 	for name, wants := range map[string][]string{
 		"objects/pods.yaml": {"secretive"}, "limpet/pods.yaml": {"HTTPS_PROXY", `"50"`, "--network=own", "example.com/proxy"},
 		"objects/poddisruptionbudgets.yaml": {"example.com/token: left out", "limpet.dev/failure-policy: Closed"},
-		"errors.txt":                        {"limpet-restarted.log: ", "limpet-restarted.previous.log: "},
+		"errors.yaml":                       {"limpet-restarted.log\n", "limpet-restarted.previous.log\n"}, "objects/nodes.yaml": {node.Name},
 	} {
 		for _, want := range wants {
 			if text := files["limpet-support/"+name]; !strings.Contains(text, want) {

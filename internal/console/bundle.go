@@ -10,7 +10,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +37,7 @@ type Bundle struct {
 
 // Write writes an archive (tar, gzip) for support: reports, the objects of Limpet, its pods with their logs, and its
 // events. It has no Secret, and of other pods only name, node, addresses and state. What cannot be read is in the file
-// errors.txt, and is returned.
+// errors.yaml, and is returned.
 func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) {
 	zipped := gzip.NewWriter(w)
 	a := archive{tar: tar.NewWriter(zipped), now: b.Reader.Now(), told: b.Told}
@@ -55,7 +54,7 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		{"audit.yaml", Audit(all)},
 		{"lost.yaml", Lost(all)},
 		{"versions.yaml", Versions(all, b.Version)},
-		{"objects/nodes.yaml", shortNodes(all.Nodes)},
+		{"objects/nodes.yaml", all.Nodes},
 		{"objects/pods.yaml", shortPods(all.Pods)},
 		{"objects/nodeippools.yaml", all.Pools},
 		{"objects/ipreservations.yaml", all.Reservations},
@@ -79,7 +78,9 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		a.addLogs(ctx, b.Log, &all.Own[i])
 	}
 	a.unread = append(a.unread, all.Unread...)
-	a.addErrors()
+	if len(a.unread) > 0 {
+		a.addYAML("errors.yaml", a.unread)
+	}
 	return a.unread, errors.Join(ctx.Err(), a.err, a.tar.Close(), zipped.Close())
 }
 
@@ -150,16 +151,6 @@ func (a *archive) addLog(ctx context.Context, name string, open func(context.Con
 	}
 }
 
-func (a *archive) addErrors() {
-	var lines strings.Builder
-	for _, u := range a.unread {
-		fmt.Fprintf(&lines, "%s: %s\n", u.Kind, u.Reason)
-	}
-	if lines.Len() > 0 {
-		a.add("errors.txt", []byte(lines.String()))
-	}
-}
-
 // hidden is what a bundle has in place of a value that may be a secret.
 const hidden = "left out"
 
@@ -209,19 +200,6 @@ func shortPods(pods []corev1.Pod) []map[string]any {
 			"namespace": p.Namespace, "name": p.Name, "uid": p.UID, "node": p.Spec.NodeName, "state": PodState(p),
 			"ips": p.Status.PodIPs, "created": p.CreationTimestamp, "deleted": p.DeletionTimestamp, "owner": metav1.GetControllerOfNoCopy(p),
 			"gates": p.Spec.SchedulingGates, "conditions": p.Status.Conditions,
-		})
-	}
-	return short
-}
-
-// shortNodes keeps of nodes what a pin reads.
-func shortNodes(nodes []corev1.Node) []map[string]any {
-	short := make([]map[string]any, 0, len(nodes))
-	for i := range nodes {
-		n := &nodes[i]
-		short = append(short, map[string]any{
-			"name": n.Name, "labels": n.Labels, "taints": n.Spec.Taints, "unschedulable": n.Spec.Unschedulable,
-			"podCIDRs": n.Spec.PodCIDRs, "conditions": n.Status.Conditions, "info": n.Status.NodeInfo, "allocatable": n.Status.Allocatable,
 		})
 	}
 	return short
