@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,11 +119,20 @@ func TestABundleOfLogs(t *testing.T) {
 				t.Error("a kubelet that does not answer keeps the bundle for ever")
 			}
 			asked = append(asked, fmt.Sprint(pod, " ", container, " ", previous))
+			if previous {
+				return nil, apierrors.NewBadRequest("previous terminated container not found") // as the kubelet says it
+			}
 			return io.NopCloser(strings.NewReader("GET failed: Authorization: Bearer " + jwt + "\nE1129 bad\n")), nil
 		},
 	}
 	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	if err := writeNew(path, func(w io.Writer) error { _, err := b.Write(ctx, w); return err }); err != nil {
+	if err := writeNew(path, func(w io.Writer) error {
+		unread, err := b.Write(ctx, w)
+		if len(unread) > 0 {
+			t.Errorf("a log that is not there is unread: %v", unread)
+		}
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"limpet-restarted agent false", "limpet-restarted agent true"}; !slices.Equal(asked, want) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -146,7 +147,7 @@ func (a *archive) addLog(ctx context.Context, name string, open func(context.Con
 		err = errors.Join(err, log.Close())
 		a.add(name, text)
 	}
-	if err != nil {
+	if err != nil && !apierrors.IsBadRequest(err) { // a container that did not run has no log, nor one that ran long ago
 		a.unread = append(a.unread, facts.Unread{Kind: name, Reason: err.Error()})
 	}
 }
