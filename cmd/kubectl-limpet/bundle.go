@@ -23,11 +23,12 @@ func (c *commands) bundle() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "support-bundle",
-		Short: "Write what a person needs who looks for a fault into one archive",
-		Long: `Write reports, the objects of Limpet, its pods with their logs, and its events into one archive.
-The archive names pods, nodes and addresses. It has no Secret and no environment of your pods. Of
-the environment of Limpet's own pods, of recorded annotations and of patches, values are left out. The
-log of limpet-ipam is on the nodes alone: /var/log/limpet/ipam.log.`,
+		Short: "Collect diagnostics into an archive",
+		Long: `Collect reports, the objects of Limpet, its pods with their logs, and its events into one archive. It names
+pods, nodes and addresses. It has no Secret, and of your pods neither environment nor arguments. Values of
+the environment of Limpet's pods, of foreign annotations, of patches, and tokens in logs are left out. With
+--namespace, only the objects of that namespace are read, beside nodes and Limpet. The log of limpet-ipam is
+on the nodes alone: /var/log/limpet/ipam.log.`,
 		Example: "  kubectl limpet support-bundle -f limpet.tar.gz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +40,7 @@ log of limpet-ipam is on the nodes alone: /var/log/limpet/ipam.log.`,
 			if err != nil {
 				return err
 			}
-			b := console.Bundle{Reader: reader, Log: log, Version: version.String(), Told: func(name string) { fmt.Fprintln(c.err, "added", name) }}
+			b := console.Bundle{Reader: reader, Namespace: *c.config.Namespace, Log: log, Version: version.String(), Told: func(name string) { fmt.Fprintln(c.err, "added", name) }}
 			var unread []facts.Unread
 			if err := writeNew(file, func(w io.Writer) (err error) { unread, err = b.Write(cmd.Context(), w); return err }); err != nil {
 				return err
@@ -53,7 +54,7 @@ log of limpet-ipam is on the nodes alone: /var/log/limpet/ipam.log.`,
 }
 
 // log returns a reader of the logs of Limpet's pods.
-func (c *commands) log() (func(context.Context, string, bool) (io.ReadCloser, error), error) {
+func (c *commands) log() (func(context.Context, string, string, bool) (io.ReadCloser, error), error) {
 	rest, err := c.config.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
@@ -62,8 +63,8 @@ func (c *commands) log() (func(context.Context, string, bool) (io.ReadCloser, er
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	return func(ctx context.Context, pod string, previous bool) (io.ReadCloser, error) {
-		options := &corev1.PodLogOptions{TailLines: new(int64(logLines)), Previous: previous}
+	return func(ctx context.Context, pod, container string, previous bool) (io.ReadCloser, error) {
+		options := &corev1.PodLogOptions{Container: container, TailLines: new(int64(logLines)), Previous: previous}
 		return clients.CoreV1().Pods(facts.Namespace).GetLogs(pod, options).Stream(ctx)
 	}, nil
 }

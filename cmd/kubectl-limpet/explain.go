@@ -64,10 +64,8 @@ func (c *commands) everything(ctx context.Context, argument string) error {
 		switch {
 		case err == nil:
 			report.Eviction = &answer
-		case apierrors.IsForbidden(err):
-			report.Unread = append(report.Unread, facts.Unread{Kind: "evictions", Reason: "you may not create them"})
-		case !apierrors.IsNotFound(err): // it has gone meanwhile
-			return err
+		case !apierrors.IsNotFound(err): // else it has gone meanwhile
+			report.Unread = append(report.Unread, facts.Unread{Kind: "evictions", Reason: err.Error()})
 		}
 	}
 	return c.verdict(report.Eviction == nil || report.Eviction.Allowed, report.Unread, report, func(w io.Writer, _ text.Style) { text.Explained(w, report) })

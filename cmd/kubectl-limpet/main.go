@@ -31,7 +31,7 @@ func main() {
 }
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // the last one of a terminal that is closed
 	defer stop()
 	around := surroundings{
 		out: os.Stdout, err: os.Stderr, now: time.Now,

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +19,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
@@ -230,85 +227,6 @@ func TestExplainEviction(t *testing.T) {
 	}
 	if _, err := command(t, env.Config, "explain", "eviction", "absent", "-n", ns); err == nil || errors.Is(err, errNo) {
 		t.Errorf("a pod that does not exist: %v, want an error", err)
-	}
-}
-
-func TestSupportBundle(t *testing.T) {
-	ns := env.Namespace(t)
-	secret := testenv.APod("secretive").In(ns)
-	secret.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}
-	own := testenv.APod("limpet-restarted").In(facts.Namespace).On("n1").With(corev1.LastAppliedConfigAnnotation, "hunter2")
-	own.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://me:hunter2@proxy"}, {Name: "GOGC", Value: "50"}}
-	own.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", RestartCount: 1}}
-	state := testenv.APersistentPodState("web").In(ns).Requires("rack").Recorded("web-0", "n1", nil)
-	record := state.Status.PodStates["web-0"]
-	record.Annotations = map[string]string{"token": "hunter2"}
-	state.Status.PodStates["web-0"] = record
-	spread := &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: appsv1beta1.WorkloadSpreadSpec{
-		TargetReference: appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
-		Subsets:         []appsv1beta1.WorkloadSpreadSubset{{Name: "a", Patch: runtime.RawExtension{Raw: []byte(`{"metadata":{"annotations":{"a":"hunter2"}}}`)}}},
-	}}
-	if err := env.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: facts.Namespace}}); client.IgnoreAlreadyExists(err) != nil {
-		t.Fatal(err)
-	}
-	env.Create(t, secret.Pod, own.Pod, state.PersistentPodState, spread)
-	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	if _, err := command(t, env.Config, "support-bundle", "-f", path); err != nil {
-		t.Fatal(err)
-	}
-	files := unpack(t, path)
-	for _, name := range []string{
-		"version.txt", "status.yaml", "audit.yaml", "objects/pods.yaml", "objects/ipreservations.yaml", "objects/borrowedaddresses.yaml",
-		"objects/nodeippools.yaml", "objects/disruptionbooks.yaml", "versions.yaml", "lost.yaml",
-	} {
-		if files["limpet-support/"+name] == "" {
-			t.Errorf("%s is missing", name)
-		}
-	}
-	if !strings.Contains(files["limpet-support/objects/pods.yaml"], "secretive") {
-		t.Error("the bundle does not name a pod")
-	}
-	if text := files["limpet-support/limpet/pods.yaml"]; !strings.Contains(text, "HTTPS_PROXY") || !strings.Contains(text, `"50"`) {
-		t.Errorf("the pods of Limpet are:\n%s", text)
-	}
-	if text := files["limpet-support/errors.txt"]; !strings.Contains(text, "limpet-restarted.log: ") || !strings.Contains(text, "limpet-restarted.previous.log: ") {
-		t.Errorf("both logs were asked for of no kubelet: %q", text)
-	}
-	for name, text := range files {
-		if strings.Contains(text, "hunter2") {
-			t.Errorf("%s tells the environment of a pod", name)
-		}
-	}
-	if _, err := command(t, env.Config, "support-bundle", "-f", path); err == nil {
-		t.Error("an existing file is written over")
-	}
-}
-
-// unpack returns the files of an archive.
-func unpack(t *testing.T, path string) map[string]string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	zipped, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for archive := tar.NewReader(zipped); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(text)
 	}
 }
 

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -68,9 +72,32 @@ func TestExplainAnswersEverything(t *testing.T) {
 		t.Errorf("a pod that is away: %v, %+v", err, r)
 	}
 	r, err = as[console.Explained](t, holder(t, ns, "reads", "view"), "explain", "web-0", "-n", ns)
-	if err == nil || errors.Is(err, errNo) || !strings.Contains(err.Error(), "evictions") || len(r.Answers) != 3 {
+	if err == nil || errors.Is(err, errNo) || !strings.Contains(fmt.Sprint(r.Unread), "evictions") || len(r.Answers) != 3 {
 		t.Errorf("without the right to evict: %v, %+v", err, r)
 	}
+}
+
+// TestExplainAnswersWhatItCanWhileAWebhookFails is about a cluster without a controller that has closed budgets.
+func TestExplainAnswersWhatItCanWhileAWebhookFails(t *testing.T) {
+	ns := env.Namespace(t)
+	env.Create(t, testenv.APod("web-0").In(ns).At("10.0.0.2").Ready().Pod, &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "fails-in-" + ns},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "fails.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}, AdmissionReviewVersions: []string{"v1"},
+			SideEffects: new(admissionv1.SideEffectClassNone), FailurePolicy: new(admissionv1.Fail),
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/eviction"}},
+			}},
+		}},
+	})
+	testenv.Eventually(t, func() error {
+		r, err := as[console.Explained](t, env.Config, "explain", "web-0", "-n", ns)
+		if err == nil || errors.Is(err, errNo) || !strings.Contains(fmt.Sprint(r.Unread), "fails.example.com") || len(r.Answers) != 3 {
+			return fmt.Errorf("%w, %+v; want the other answers, and what failed", err, r)
+		}
+		return nil
+	})
 }
 
 func TestPodsAndNodesAreCompleted(t *testing.T) {

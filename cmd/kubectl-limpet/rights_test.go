@@ -175,6 +175,25 @@ func TestWhatMayNotBeReadIsUnknown(t *testing.T) {
 	}
 }
 
+// TestWhatAnEditorIsTold is about a user of one namespace who forgets --namespace, or misspells a pod.
+func TestWhatAnEditorIsTold(t *testing.T) {
+	ns := env.Namespace(t)
+	editor := holder(t, ns, "learner", "view", "edit")
+	for args, want := range map[string]string{
+		"lost": "in all namespaces", "audit": "in all namespaces", "status": "not read: nodes: you may not read them\n", "pod nope -n " + ns: "check the name",
+		"explain nope -n " + ns: "check the name",
+	} {
+		text, err := command(t, editor, strings.Fields(args)...)
+		if err == nil || errors.Is(err, errNo) || !strings.Contains(text+err.Error(), want) {
+			t.Errorf("%s: %v, want %q\n%s", args, err, want, text)
+			continue
+		}
+		if all := text + err.Error(); strings.Count(all, "nodeippools.limpet.dev") > 1 {
+			t.Errorf("%s says twice what is not read:\n%s", args, all)
+		}
+	}
+}
+
 // pageSaysUnknown wants the page of kubectl limpet ui to name what is unread at each section that has nothing to show.
 func pageSaysUnknown(t *testing.T, name string, user *rest.Config, ns string) {
 	t.Helper()

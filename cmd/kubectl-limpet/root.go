@@ -30,8 +30,8 @@ const long = `kubectl limpet tells what Limpet keeps, what needs attention, and 
 would do. It works through the API alone, with your rights, and names what you may not read. Only
 the commands release and test change anything, and test nothing outside a namespace of its own.
 
-Exit status: 0 for yes or well, 1 for no (broken, refused, contradicting), 2 for a command that
-could not do its work, or could not read all that it needs.`
+Exit status: 0: healthy or allowed; 1: broken, refused or contradicting; 2: the command could not do
+its work, or could not read all that it needs.`
 
 // surroundings are what main gives to the commands.
 type surroundings struct {

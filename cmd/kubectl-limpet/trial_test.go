@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,6 +106,33 @@ func TestTrialThatEndsEarlyRemovesItsNamespace(t *testing.T) {
 	_, err = command(t, env.Config, "test", "--timeout", "1s", "--image", "example.com/pause")
 	if err == nil || errors.Is(err, errNo) || !strings.Contains(err.Error(), "its pod is Ready") {
 		t.Errorf("the command: %v", err)
+	}
+}
+
+// TestAClosedTerminalRemovesTheNamespace hangs up while the command waits for its pod.
+func TestAClosedTerminalRemovesTheNamespace(t *testing.T) {
+	defer func(args []string) { os.Args = args }(os.Args)
+	os.Args = []string{"kubectl-limpet", "--kubeconfig", kubeconfig(t, env.Config), "test"}
+	ended, name := make(chan int, 1), ""
+	go func() { ended <- run() }()
+	testenv.Eventually(t, func() error {
+		var all corev1.NamespaceList
+		if err := env.Client.List(t.Context(), &all); err != nil {
+			return err
+		}
+		for _, ns := range all.Items {
+			if ns.DeletionTimestamp == nil && regexp.MustCompile("^limpet-test-[a-z2-7]{6}$").MatchString(ns.Name) {
+				name = ns.Name
+				return nil
+			}
+		}
+		return errors.New("the command has made no namespace")
+	})
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-ended; code != exitError || !removed(t, name) {
+		t.Errorf("exit status %d, namespace %s", code, name)
 	}
 }
 

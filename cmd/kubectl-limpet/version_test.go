@@ -29,7 +29,7 @@ func TestVersionTellsAnEarlierAgent(t *testing.T) {
 	}
 	agent := testenv.APod("limpet-agent-x").In(facts.Namespace).On(node.Name).Ready()
 	agent.Labels = map[string]string{facts.LabelName: facts.Agent}
-	agent.Spec.Containers[0].Image = "r.example/limpet-agent:v0.1.0"
+	agent.Spec.Containers[0].Name, agent.Spec.Containers[0].Image = "agent", "r.example/limpet-agent:v0.1.0"
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: facts.Namespace}})
 	env.Create(t, deployment, agent.Pod)
 	r, err := as[console.VersionReport](t, env.Config, "version")
@@ -37,7 +37,7 @@ func TestVersionTellsAnEarlierAgent(t *testing.T) {
 		t.Errorf("%v, %+v", err, r)
 	}
 	text, _ := command(t, env.Config, "version", "-o", "wide")
-	for _, want := range []string{"older than the controller (v0.2.0)", "limpet-ipam         v0.1.0 (1)", node.Name + "   v0.1.0"} {
+	for _, want := range []string{"differ from the controller (v0.2.0)", "limpet-ipam         v0.1.0 (1)", node.Name + "   v0.1.0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text does not say %q:\n%s", want, text)
 		}

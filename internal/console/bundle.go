@@ -4,45 +4,48 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
 )
 
-// mostLog bounds the log of one container, in bytes.
-const mostLog = 4 << 20
+// mostLog bounds the log of one container, in bytes, and logTimeout how long the kubelet of a dead node is waited for.
+const mostLog, logTimeout = 4 << 20, 10 * time.Second
 
 // Bundle is what a support bundle is made from.
 type Bundle struct {
 	Reader facts.Reader
-	// Log returns the newest lines of the log of a pod of Limpet, or of the run of its container before.
-	Log func(ctx context.Context, pod string, previous bool) (io.ReadCloser, error)
+	// Namespace is the one whose objects are read, beside those of Limpet; empty for all.
+	Namespace string
+	// Log returns the newest lines of the log of a container of Limpet, or of its run before.
+	Log func(ctx context.Context, pod, container string, previous bool) (io.ReadCloser, error)
 	// Version is the version of the program that makes the bundle.
 	Version string
 	// Told is called with the name of each file.
 	Told func(name string)
 }
 
-// Write writes an archive (tar, gzip) with what a person needs who looks for a fault: reports,
-// the objects of Limpet, its pods with their logs, and its events. It has no Secret, and of other
-// pods only name, node, addresses and state. What cannot be read is in the file errors.txt, and is returned.
+// Write writes an archive (tar, gzip) for support: reports, the objects of Limpet, its pods with their logs, and its
+// events. It has no Secret, and of other pods only name, node, addresses and state. What cannot be read is in the file
+// errors.yaml, and is returned.
 func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) {
 	zipped := gzip.NewWriter(w)
 	a := archive{tar: tar.NewWriter(zipped), now: b.Reader.Now(), told: b.Told}
-	all, err := b.Reader.Read(ctx, "", append(slices.Clone(StatusParts), facts.Pods, facts.Events, facts.DisruptionBudgets)...)
+	all, err := b.Reader.Read(ctx, b.Namespace, append(slices.Clone(StatusParts), facts.Pods, facts.Events, facts.DisruptionBudgets)...)
 	if err != nil {
 		return nil, err
 	}
-	withoutValues(all)
 	a.add("version.txt", []byte(b.Version+"\n"))
 	for _, file := range []struct {
 		name    string
@@ -52,7 +55,7 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 		{"audit.yaml", Audit(all)},
 		{"lost.yaml", Lost(all)},
 		{"versions.yaml", Versions(all, b.Version)},
-		{"objects/nodes.yaml", shortNodes(all.Nodes)},
+		{"objects/nodes.yaml", all.Nodes},
 		{"objects/pods.yaml", shortPods(all.Pods)},
 		{"objects/nodeippools.yaml", all.Pools},
 		{"objects/ipreservations.yaml", all.Reservations},
@@ -72,14 +75,14 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 	} {
 		a.addYAML(file.name, file.content)
 	}
-	for _, pod := range all.Own {
-		a.addLog(ctx, b.Log, pod.Name, false)
-		if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 }) {
-			a.addLog(ctx, b.Log, pod.Name, true)
-		}
+	for i := range all.Own {
+		a.addLogs(ctx, b.Log, &all.Own[i])
 	}
-	a.addErrors(all.Unread)
-	return all.Unread, errors.Join(a.err, a.tar.Close(), zipped.Close())
+	a.unread = append(a.unread, all.Unread...)
+	if len(a.unread) > 0 {
+		a.addYAML("errors.yaml", a.unread)
+	}
+	return a.unread, errors.Join(ctx.Err(), a.err, a.tar.Close(), zipped.Close())
 }
 
 // archive writes files until one cannot be written.
@@ -87,8 +90,8 @@ type archive struct {
 	tar    *tar.Writer
 	now    time.Time
 	told   func(string)
-	failed []string // what could not be read
-	err    error    // of writing
+	unread []facts.Unread
+	err    error // of writing
 }
 
 func (a *archive) add(name string, content []byte) {
@@ -96,6 +99,7 @@ func (a *archive) add(name string, content []byte) {
 		return
 	}
 	a.told(name)
+	content = token.ReplaceAll(content, []byte(hidden))
 	header := tar.Header{Name: "limpet-support/" + name, Mode: 0o644, Size: int64(len(content)), ModTime: a.now}
 	if a.err = a.tar.WriteHeader(&header); a.err == nil {
 		_, a.err = a.tar.Write(content)
@@ -106,86 +110,86 @@ func (a *archive) add(name string, content []byte) {
 }
 
 func (a *archive) addYAML(name string, content any) {
-	data, err := yaml.Marshal(content)
+	var plain any
+	data, err := json.Marshal(content)
+	if err == nil {
+		err = json.Unmarshal(data, &plain)
+	}
+	if err == nil {
+		data, err = yaml.Marshal(withoutValues("", plain))
+	}
 	if err != nil {
-		a.failed = append(a.failed, fmt.Sprintf("%s: %v", name, err))
+		a.unread = append(a.unread, facts.Unread{Kind: name, Reason: err.Error()})
 		return
 	}
 	a.add(name, data)
 }
 
-func (a *archive) addLog(ctx context.Context, open func(context.Context, string, bool) (io.ReadCloser, error), pod string, previous bool) {
-	name := "logs/" + pod + ".log"
-	if previous {
-		name = "logs/" + pod + ".previous.log"
+// addLogs adds the log of Limpet's container of a pod, and that of its run before if it was restarted.
+func (a *archive) addLogs(ctx context.Context, open func(context.Context, string, string, bool) (io.ReadCloser, error), pod *corev1.Pod) {
+	container := facts.ContainerOf(pod.Labels, pod.Spec)
+	if container == nil {
+		return // of a person who looked for a fault
 	}
-	log, err := open(ctx, pod, previous)
+	a.addLog(ctx, "logs/"+pod.Name+".log", func(ctx context.Context) (io.ReadCloser, error) { return open(ctx, pod.Name, container.Name, false) })
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container.Name && c.RestartCount > 0 }) {
+		a.addLog(ctx, "logs/"+pod.Name+".previous.log", func(ctx context.Context) (io.ReadCloser, error) { return open(ctx, pod.Name, container.Name, true) })
+	}
+}
+
+func (a *archive) addLog(ctx context.Context, name string, open func(context.Context) (io.ReadCloser, error)) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	log, err := open(ctx)
 	if err == nil {
 		var text []byte
 		text, err = io.ReadAll(io.LimitReader(log, mostLog))
 		err = errors.Join(err, log.Close())
 		a.add(name, text)
 	}
-	if err != nil {
-		a.failed = append(a.failed, fmt.Sprintf("%s: %v", name, err))
+	if err != nil && !apierrors.IsBadRequest(err) { // a container that did not run has no log, nor one that ran long ago
+		a.unread = append(a.unread, facts.Unread{Kind: name, Reason: err.Error()})
 	}
 }
 
-func (a *archive) addErrors(unread []facts.Unread) {
-	lines := slices.Clone(a.failed)
-	for _, u := range unread {
-		lines = append(lines, u.Kind+": "+u.Reason)
-	}
-	if len(lines) > 0 {
-		a.add("errors.txt", []byte(strings.Join(lines, "\n")+"\n"))
-	}
-}
+// hidden is what a bundle has in place of a value that may be a secret.
+const hidden = "left out"
 
-// plainValues are variables of deploy/ whose values are in a bundle.
-var plainValues = []string{"GOMEMLIMIT", "GOGC"}
+var (
+	// plainValues are variables of deploy/ whose values are in a bundle.
+	plainValues = []any{"GOMEMLIMIT", "GOGC"}
+	// plainContainers are those of deploy/. Of others, which people inject, only name and image are in a bundle.
+	plainContainers = []any{"controller", "agent", "uninstall"}
+	// plainAnnotations are those of Limpet and OpenKruise.
+	plainAnnotations = regexp.MustCompile(`(^|[./])(limpet\.dev|kruise\.io|io\.kubernetes\.cri)/`)
+	// token is one as service accounts have it.
+	token = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
+)
 
-// withoutValues drops what an operator added to the environment of Limpet's programs, such as a proxy with a password,
-// patches of spreads, and annotations that were recorded of users' pods.
-func withoutValues(f *facts.Facts) {
-	for i := range f.Own {
-		f.Own[i].Annotations = nil // the last applied manifest has the values too
-		withoutEnvironment(&f.Own[i].Spec)
-	}
-	if c := f.Controllers; c != nil {
-		c.Annotations = nil
-		withoutEnvironment(&c.Spec.Template.Spec)
-	}
-	if a := f.Agents; a != nil {
-		a.Annotations = nil
-		withoutEnvironment(&a.Spec.Template.Spec)
-	}
-	for i := range f.Spreads {
-		delete(f.Spreads[i].Annotations, corev1.LastAppliedConfigAnnotation)
-		for j := range f.Spreads[i].Spec.Subsets {
-			if patch := &f.Spreads[i].Spec.Subsets[j].Patch; patch.Raw != nil {
-				patch.Raw = []byte(`"left out"`)
+// withoutValues returns a part of an object without what users and operators may have put there: annotations, patches,
+// environments and containers. The part is the value of a key, or an element of a list that is.
+func withoutValues(key string, value any) any {
+	switch v := value.(type) {
+	case []any:
+		for i := range v {
+			v[i] = withoutValues(key, v[i])
+		}
+	case map[string]any:
+		switch {
+		case key == "patch" || key == "ephemeralContainers":
+			return hidden
+		case (key == "containers" || key == "initContainers") && !slices.Contains(plainContainers, v["name"]):
+			return map[string]any{"name": v["name"], "image": v["image"]}
+		case key == "env" && v["value"] != nil && !slices.Contains(plainValues, v["name"]):
+			v["value"] = hidden
+		}
+		for k := range v {
+			if v[k] = withoutValues(k, v[k]); key == "annotations" && !plainAnnotations.MatchString(k) {
+				v[k] = hidden
 			}
 		}
 	}
-	for i := range f.States {
-		for name, record := range f.States[i].Status.PodStates {
-			for key := range record.Annotations {
-				record.Annotations[key] = "left out"
-			}
-			f.States[i].Status.PodStates[name] = record
-		}
-	}
-}
-
-func withoutEnvironment(spec *corev1.PodSpec) {
-	spec.EphemeralContainers = nil // of a person who looked for a fault
-	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-		for i := range c.Env {
-			if !slices.Contains(plainValues, c.Env[i].Name) && c.Env[i].Value != "" {
-				c.Env[i].Value = "left out"
-			}
-		}
-	}
+	return value
 }
 
 // shortPods keeps of pods what tells where they run. Their environment can hold secrets.
@@ -197,19 +201,6 @@ func shortPods(pods []corev1.Pod) []map[string]any {
 			"namespace": p.Namespace, "name": p.Name, "uid": p.UID, "node": p.Spec.NodeName, "state": PodState(p),
 			"ips": p.Status.PodIPs, "created": p.CreationTimestamp, "deleted": p.DeletionTimestamp, "owner": metav1.GetControllerOfNoCopy(p),
 			"gates": p.Spec.SchedulingGates, "conditions": p.Status.Conditions,
-		})
-	}
-	return short
-}
-
-// shortNodes keeps of nodes what a pin reads.
-func shortNodes(nodes []corev1.Node) []map[string]any {
-	short := make([]map[string]any, 0, len(nodes))
-	for i := range nodes {
-		n := &nodes[i]
-		short = append(short, map[string]any{
-			"name": n.Name, "labels": n.Labels, "taints": n.Spec.Taints, "unschedulable": n.Spec.Unschedulable,
-			"podCIDRs": n.Spec.PodCIDRs, "conditions": n.Status.Conditions, "info": n.Status.NodeInfo, "allocatable": n.Status.Allocatable,
 		})
 	}
 	return short

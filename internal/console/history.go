@@ -91,7 +91,7 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 		r.State = "Unknown"
 	}
 	if pod == nil && state == nil && len(r.Held) == 0 && len(r.Events) == 0 {
-		if why := f.Unknown(HistoryParts...); why != "" {
+		if why := f.Unknown(facts.Pods, facts.Kept, facts.States, facts.Events); why != "" {
 			return r, fmt.Errorf("nothing that you may read tells of pod %s/%s: %s", namespace, name, why)
 		}
 		return r, fmt.Errorf("nothing is known of pod %s/%s: check the name and --namespace", namespace, name)

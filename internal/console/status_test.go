@@ -39,6 +39,7 @@ func installed() *facts.Facts {
 		for _, program := range []string{facts.Controller, facts.Agent} {
 			pod := testenv.APod(program + "-" + name).In(facts.Namespace).On(name).Ready()
 			pod.Labels = map[string]string{facts.LabelName: program}
+			pod.Spec.Containers[0].Name = strings.TrimPrefix(program, "limpet-")
 			f.Own = append(f.Own, *pod.Pod)
 		}
 		f.Pools = append(f.Pools, limpetv1alpha1.NodeIPPool{

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/platform/workload"
@@ -47,10 +44,11 @@ func Versions(f *facts.Facts, client string) VersionReport {
 	agents := map[string]NodeVersion{}
 	for i := range f.Own {
 		pod := &f.Own[i]
-		if pod.DeletionTimestamp != nil || len(pod.Spec.Containers) == 0 {
+		container := facts.ContainerOf(pod.Labels, pod.Spec)
+		if pod.DeletionTimestamp != nil || container == nil {
 			continue
 		}
-		switch v := tag(pod.Spec.Containers[0].Image); pod.Labels[facts.LabelName] {
+		switch v := tag(container.Image); pod.Labels[facts.LabelName] {
 		case facts.Controller:
 			r.Replicas[v]++
 		case facts.Agent:
@@ -61,6 +59,9 @@ func Versions(f *facts.Facts, client string) VersionReport {
 		r.Controller = tag(imageOf(f.Controllers.Spec.Template))
 	}
 	for i := range f.Nodes {
+		if !read(f, facts.Own) {
+			break // it is unknown what runs there
+		}
 		agent := agents[f.Nodes[i].Name]
 		agent.Node = f.Nodes[i].Name
 		r.Nodes = append(r.Nodes, agent)
@@ -96,7 +97,7 @@ func (r *VersionReport) compare() {
 		case n.Agent == "":
 			why = "no agent runs: the version of the plugin is not known"
 		case n.Agent != r.Controller:
-			why = fmt.Sprintf("agent and plugin (%s) are %s the controller (%s)", n.Agent, relation(n.Agent, r.Controller), r.Controller)
+			why = fmt.Sprintf("agent and plugin (%s) differ from the controller (%s)", n.Agent, r.Controller)
 		case n.Plugin != r.Controller:
 			why = "the agent is not Ready: an earlier plugin may be installed"
 		default:
@@ -116,7 +117,7 @@ func (r *VersionReport) compare() {
 	beside := func(object, what, v, remedy string) {
 		if v != r.Controller {
 			r.Problems = append(r.Problems, Problem{
-				Attention, object, "OtherVersion", fmt.Sprintf("%s (%s) is %s the controller (%s)", what, v, relation(v, r.Controller), r.Controller), remedy,
+				Attention, object, "OtherVersion", fmt.Sprintf("%s (%s) differs from the controller (%s)", what, v, r.Controller), remedy,
 			})
 		}
 	}
@@ -133,34 +134,4 @@ func tag(image string) string {
 		return version
 	}
 	return cmp.Or(digest[:min(len(digest), len("sha256:")+12)], "latest")
-}
-
-// relation says how a version is related to another one.
-func relation(a, b string) string {
-	first, commits, errA := parse(a)
-	second, others, errB := parse(b)
-	if errA != nil || errB != nil {
-		return "of another version than"
-	}
-	order, err := first.Compare(second.String())
-	switch order = cmp.Or(order, cmp.Compare(commits, others)); {
-	case err != nil || order == 0:
-		return "of another build than"
-	case order < 0:
-		return "older than"
-	}
-	return "newer than"
-}
-
-// described is a version as `git describe` writes it: a tag, and how many commits are on top of it.
-var described = regexp.MustCompile(`^(.+?)(?:-(\d+)-g[0-9a-f]+)?(?:-dirty)?$`)
-
-func parse(text string) (*version.Version, int, error) {
-	parts := described.FindStringSubmatch(text)
-	if parts == nil {
-		return nil, 0, fmt.Errorf("%q is not a version", text)
-	}
-	commits, _ := strconv.Atoi(parts[2]) // none is 0
-	v, err := version.ParseSemantic(parts[1])
-	return v, commits, err
 }

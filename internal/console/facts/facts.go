@@ -28,6 +28,16 @@ const (
 // LabelName is the label that tells which program a pod of Limpet runs.
 const LabelName = "app.kubernetes.io/name"
 
+// ContainerOf returns the container of Limpet among those that others inject; nil for a pod that is not of Limpet.
+func ContainerOf(labels map[string]string, spec corev1.PodSpec) *corev1.Container {
+	for i := range spec.Containers {
+		if "limpet-"+spec.Containers[i].Name == labels[LabelName] {
+			return &spec.Containers[i]
+		}
+	}
+	return nil
+}
+
 // Facts is what one command reads. Lists that the command does not need stay empty.
 type Facts struct {
 	// Now is the time of the read.

@@ -31,9 +31,10 @@ type Reader struct {
 
 // Part reads one kind of object into the facts.
 type Part struct {
-	kind      string
-	namespace string // is read whatever the namespace of the read; empty for that
-	read      func(context.Context, client.Reader, string, *Facts) error
+	kind       string
+	namespaced bool
+	namespace  string // is read whatever the namespace of the read; empty for that
+	read       func(context.Context, client.Reader, string, *Facts) error
 }
 
 // Parts that a command can ask for. The namespace of a read restricts those that have one; an
@@ -82,9 +83,12 @@ var (
 func (r Reader) Read(ctx context.Context, namespace string, parts ...Part) (*Facts, error) {
 	f := &Facts{Now: r.Now()}
 	for _, p := range parts {
-		err := p.read(ctx, r.Client, cmp.Or(p.namespace, namespace), f)
+		in := cmp.Or(p.namespace, namespace)
+		err := p.read(ctx, r.Client, in, f)
 		switch {
 		case err == nil:
+		case apierrors.IsForbidden(err) && in == "" && p.namespaced:
+			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "you may not read them in all namespaces"})
 		case apierrors.IsForbidden(err):
 			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "you may not read them"})
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err): // a kind whose CRD is deleted in between is not found
@@ -104,7 +108,7 @@ func of(namespace string, p Part) Part {
 
 // listOf returns a part that lists a kind in pages.
 func listOf[L client.ObjectList](kind string, namespaced bool, add func(*Facts, L)) Part {
-	return Part{kind: kind, read: pages(namespaced, made[L], add)}
+	return Part{kind: kind, namespaced: namespaced, read: pages(namespaced, made[L], add)}
 }
 
 // pages returns a function that lists a kind in pages.

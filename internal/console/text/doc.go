@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
@@ -22,6 +23,14 @@ type Style struct {
 	Now time.Time
 }
 
+// oneLine takes from a text of a tenant what begins a line or a colour.
+var oneLine = strings.NewReplacer("\n", " ", "\x1b", string(unicode.ReplacementChar))
+
+// line prints one line.
+func line(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, oneLine.Replace(fmt.Sprintf(format, args...)))
+}
+
 // table prints rows below a heading, with aligned columns. Nothing is printed for no rows.
 func table(w io.Writer, heading string, rows []string) {
 	if len(rows) == 0 {
@@ -30,7 +39,7 @@ func table(w io.Writer, heading string, rows []string) {
 	columns := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(columns, heading)
 	for _, row := range rows {
-		fmt.Fprintln(columns, strings.ReplaceAll(row, "\n", " ")) // a text of a tenant begins no row
+		line(columns, "%s", row)
 	}
 	columns.Flush()
 }
@@ -43,9 +52,10 @@ func problems(w io.Writer, s Style, found []console.Problem, none string) {
 	}
 	fmt.Fprintf(w, "Needs attention (%d):\n", len(found))
 	for _, p := range found {
-		fmt.Fprintf(w, "  %s %s: %s: %s\n", s.mark(p.Severity), p.Object, p.Reason, p.Message)
+		fmt.Fprintf(w, "  %s ", s.mark(p.Severity))
+		line(w, "%s: %s: %s", p.Object, p.Reason, p.Message)
 		if p.Remedy != "" {
-			fmt.Fprintf(w, "      remedy: %s\n", p.Remedy)
+			line(w, "      remedy: %s", p.Remedy)
 		}
 	}
 }
@@ -67,7 +77,7 @@ func (s Style) mark(severity console.Severity) string {
 // unread says what the report does not know.
 func unread(w io.Writer, kinds []facts.Unread) {
 	for _, u := range kinds {
-		fmt.Fprintf(w, "not read: %s: %s\n", u.Kind, u.Reason)
+		line(w, "not read: %s: %s", u.Kind, u.Reason)
 	}
 }
 

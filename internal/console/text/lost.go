@@ -18,7 +18,7 @@ func Lost(w io.Writer, s Style, r console.LostReport) {
 	}
 	table(w, "POD\tOUTCOME\tAGO\tFROM\tIPS\tTO\tIPS\tCAUSE", rows)
 	if len(rows) == 0 && len(r.Unread) == 0 {
-		fmt.Fprintln(w, "All pods returned to their places at their last rebuild.")
+		fmt.Fprintln(w, "No recorded pod has lost its place.")
 	}
 	for _, p := range r.Pods {
 		if p.Remedy != "" && !told[p.Cause] {

@@ -22,6 +22,6 @@ type Plain struct{ To io.Writer }
 
 // Write writes text, which has whole characters.
 func (p Plain) Write(text []byte) (int, error) {
-	_, err := escapes.WriteString(p.To, string(text))
+	_, err := escapes.WriteString(p.To, strings.ToValidUTF8(string(text), string(unicode.ReplacementChar)))
 	return len(text), err //nolint:wrapcheck // as the writer returns it
 }

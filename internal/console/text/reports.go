@@ -86,7 +86,7 @@ func History(w io.Writer, s Style, r console.HistoryReport) {
 		fmt.Fprintln(w)
 	}
 	if r.Subset != "" {
-		fmt.Fprintf(w, "placed by %s\n", r.Subset)
+		line(w, "placed by %s", r.Subset)
 	}
 	var rows []string
 	for _, h := range r.Held {
@@ -104,11 +104,12 @@ func History(w io.Writer, s Style, r console.HistoryReport) {
 		fmt.Fprintf(w, "\nlast rebuild, %s ago: %s, %s %s → %s %s\n", duration.HumanDuration(s.Now.Sub(l.Time.Time)),
 			l.Outcome, or(l.From.NodeName), or(l.From.IPs), or(l.To.NodeName), or(l.To.IPs))
 		if l.Cause != "" {
-			fmt.Fprintf(w, "  %s\n", strings.TrimSuffix(l.Cause+": "+l.Message, ": "))
+			line(w, "  %s", strings.TrimSuffix(l.Cause+": "+l.Message, ": "))
 		}
 	}
 	if r.Next != "" {
-		fmt.Fprintf(w, "\nif it were rebuilt now: %s\n", r.Next)
+		fmt.Fprintln(w)
+		line(w, "if it were rebuilt now: %s", r.Next)
 	}
 	told(w, s, r.Events)
 	unread(w, r.Unread)
@@ -171,12 +172,12 @@ func Eviction(w io.Writer, r console.EvictionReport) {
 
 // Explain prints the answer to one question.
 func Explain(w io.Writer, e console.Explanation) {
-	fmt.Fprintf(w, "%s of %s/%s: %s\n", e.Question, e.Namespace, e.Pod, e.Answer)
+	line(w, "%s of %s/%s: %s", e.Question, e.Namespace, e.Pod, e.Answer)
 	for _, because := range e.Because {
-		fmt.Fprintf(w, "  %s\n", because)
+		line(w, "  %s", because)
 	}
 	if e.Remedy != "" {
-		fmt.Fprintf(w, "  remedy: %s\n", e.Remedy)
+		line(w, "  remedy: %s", e.Remedy)
 	}
 	unread(w, e.Unread)
 }
