@@ -132,14 +132,11 @@ func (d Departure) tell(h *Hold, follows bool) {
 	switch {
 	case follows:
 		ends = "goes in %d s"
-	case h.Left <= longestSleep && !strings.HasPrefix(d.By, systemUsers): // a controller has few workers, and would sleep
+	case h.Left <= longestSleep && (d.Vector == Evict || !strings.HasPrefix(d.By, accounts)): // a controller that deletes pods has few workers
 		h.RetryAfter = seconds
 	}
 	h.Message = fmt.Sprintf("%s: pod %s is out of service and "+ends, policyv1beta1.AnnotationDrainFirst, clean(d.Pod.Name), seconds)
 }
-
-// systemUsers begins the names of the parts of Kubernetes and of all service accounts.
-const systemUsers = "system:"
 
 // waits reports whether a refusal helps the pod, and its client asks again. The taint manager does not, the garbage
 // collector shall not wait, and Limpet itself moves a pod that was away from its place.
@@ -153,10 +150,12 @@ func (d Departure) waits() bool {
 }
 
 // byWorkload reports whether the controller of the pod's workload asks. It waits ever longer before it repeats a request,
-// and that of a StatefulSet until all pods are Ready.
+// and that of a StatefulSet until all pods are Ready. The controllers of other kinds, whose groups have a dot, have no
+// known name. Any other service account asks for itself: a workload of Kubernetes does not want what it deletes.
 func (d Departure) byWorkload() bool {
-	deletes := d.Vector == Delete || d.Vector == ScaleIn
-	return deletes && mayControl(d.By) && metav1.GetControllerOfNoCopy(d.Pod) != nil
+	owner, controlled := workload.OwnerOf(d.Pod)
+	byName := slices.Contains(workloadControllers, d.By) || d.By == userControllerManager
+	return controlled && d.Vector != Evict && (byName || strings.Contains(owner.Group, ".") && mayControl(d.By))
 }
 
 func turned(status corev1.ConditionStatus, reason, message string, now time.Time) *corev1.PodCondition {

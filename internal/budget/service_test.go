@@ -52,6 +52,8 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 	unready := func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
 	alone := func(pod *corev1.Pod) { pod.OwnerReferences = nil }
 	ending := func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: now} }
+	cloned := func(pod *corev1.Pod) { pod.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" }
+	const operator = "system:serviceaccount:db:operator"
 	type departure = budget.Departure
 	cases := map[string]struct {
 		d      departure
@@ -61,8 +63,11 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 		after  int32
 	}{
 		"a drain":                         {departure{Pod: served(), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s: ask again", 10},
-		"a drain by a service account":    {departure{Pod: served(), Vector: budget.Evict, By: "system:serviceaccount:ci:drain"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 0},
+		"a drain by a service account":    {departure{Pod: served(), Vector: budget.Evict, By: "system:serviceaccount:ci:drain"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 10},
 		"a deletion by a person":          {departure{Pod: served(), Vector: budget.Delete, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "ask again", 10},
+		"… whom k3s names so":             {departure{Pod: served(), Vector: budget.Delete, By: "system:admin"}, 10 * time.Second, budget.ReasonRepeat, "ask again", 10},
+		"… by a service account":          {departure{Pod: served(), Vector: budget.Delete, By: operator}, 10 * time.Second, budget.ReasonRepeat, "ask again", 0},
+		"… of a pod of another kind":      {departure{Pod: served(cloned), Vector: budget.Delete, By: operator}, 10 * time.Second, budget.ReasonFollows, "goes in 10 s", 0},
 		"a long time":                     {departure{Pod: served(drains("1m")), Vector: budget.Delete, By: "admin"}, time.Minute, budget.ReasonRepeat, "in 60 s", 0},
 		"a deletion by the workload":      {departure{Pod: served(), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonFollows, "goes in 10 s", 0},
 		"a scale-in":                      {departure{Pod: served(), Vector: budget.ScaleIn, By: setController}, 10 * time.Second, budget.ReasonFollows, "goes", 0},
