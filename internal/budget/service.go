@@ -191,7 +191,9 @@ func Attend(pod *corev1.Pod, now time.Time) Attendance {
 	wait, _ := workload.DrainOf(pod.Annotations) // 0 when the annotation was removed
 	out, back := now.Sub(c.LastTransitionTime.Time), 2*wait+unasked
 	switch {
-	case out >= back || out < -mostSkew:
+	case out < -mostSkew: // else requests would wait until that time, or never go if the leader's clock is behind
+		return Attendance{Turn: turned(c.Status, c.Reason, c.Message, now)}
+	case out >= back:
 		return Attendance{Turn: Unasked(now)}
 	case c.Reason != ReasonFollows || wait == 0:
 		return Attendance{Again: back - out}
