@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -166,5 +167,19 @@ func TestALastPodGoesAtOnce(t *testing.T) {
 	aPDB(t, ns, "native", 3)
 	if err := evictAs(t.Context(), env.Client, pods[0]); err != nil || !gone(t, pods[0]) {
 		t.Errorf("answer %v", err)
+	}
+}
+
+// A request that is not delayed waits for no read: those of a teardown or of the scheduler must pass whatever the API
+// server answers.
+func TestWhatIsNotHeldReadsNothing(t *testing.T) {
+	serve(t)
+	observed, traffic := env.Observe(t)
+	handler, cached := replicaWith(t, cluster.CacheOptions(needs()...), observed)
+	_, pods := asked(t, 1)
+	known(t, cached, pods[0])
+	answer := handler.Handle(t.Context(), deletionBy(t, "system:kube-scheduler", pods[0], false))
+	if n := traffic.Count("/pods/"); !answer.Allowed || n > 0 {
+		t.Errorf("allowed %t after %d reads of pods, want none", answer.Allowed, n)
 	}
 }
