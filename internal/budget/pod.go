@@ -39,6 +39,28 @@ func Marked(pod *corev1.Pod) bool {
 	return false
 }
 
+// Gated reports whether a pod is Ready only while it has the condition limpet.dev/in-service. No other pod can be taken
+// out of service.
+func Gated(pod *corev1.Pod) bool {
+	return slices.Contains(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: policyv1beta1.ConditionInService})
+}
+
+// Service returns the condition limpet.dev/in-service of a pod; nil for none.
+func Service(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == policyv1beta1.ConditionInService {
+			return c
+		}
+	}
+	return nil
+}
+
+// OutOfService reports whether a pod was taken out of service. Its kubelet may not have seen that yet.
+func OutOfService(pod *corev1.Pod) bool {
+	c := Service(pod)
+	return c != nil && c.Status == corev1.ConditionFalse && Gated(pod)
+}
+
 // readyFor is how long a pod has been Ready; 0 when that is not known.
 func readyFor(pod *corev1.Pod, now time.Time) time.Duration {
 	for i := range pod.Status.Conditions {

@@ -37,28 +37,6 @@ const (
 	ReasonUnasked   = "NotAskedAgain"     // back in service: the request did not come again, or is not wanted any more
 )
 
-// Gated reports whether a pod is Ready only while it has the condition limpet.dev/in-service. No other pod can be taken
-// out of service.
-func Gated(pod *corev1.Pod) bool {
-	return slices.Contains(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: policyv1beta1.ConditionInService})
-}
-
-// Service returns the condition limpet.dev/in-service of a pod; nil for none.
-func Service(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == policyv1beta1.ConditionInService {
-			return c
-		}
-	}
-	return nil
-}
-
-// OutOfService reports whether a pod was taken out of service. Its kubelet may not have seen that yet.
-func OutOfService(pod *corev1.Pod) bool {
-	c := Service(pod)
-	return c != nil && c.Status == corev1.ConditionFalse && Gated(pod)
-}
-
 // ServicePatch is the strategic merge patch of a pod's status that sets a condition, if the pod still has the UID and,
 // unless that is empty, the version.
 func ServicePatch(uid types.UID, version string, c corev1.PodCondition) ([]byte, error) {

@@ -21,9 +21,6 @@ const causeOutOfService metav1.CauseType = "OutOfServiceFirst"
 
 // hold takes a pod out of service that its budgets let go, or says for how long it has been. A dry run only learns of it.
 func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (budget.Hold, error) {
-	if h.Status == nil {
-		return budget.Hold{}, nil
-	}
 	d := budget.Departure{Now: h.Clock.Now(), Pod: r.Pod, Vector: a.Vector, By: r.User, Forced: r.forced, Once: a.Once}
 	hold := d.Plan()
 	if hold.Turn == nil || r.DryRun {
