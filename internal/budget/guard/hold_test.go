@@ -152,8 +152,12 @@ func TestWhoIsNotHeld(t *testing.T) {
 func TestEvictionsUnderAPodDisruptionBudgetAreCounted(t *testing.T) {
 	serve(t)
 	ns, pods := asked(t, 3)
+	set := testenv.AStatefulSet("web", 3).In(ns)
 	aPDB(t, ns, "native", 1)
+	older := aPod(set, 3) // created before the annotation
+	put(t, older)
 	heldFor(t, evictAs(t.Context(), env.Client, pods[0]), "may go in")
+	refusedBy(t, evictAs(t.Context(), env.Client, older), "native")
 	refusedBy(t, evictAs(t.Context(), env.Client, pods[1]), "native")
 	if c := service(t, pods[1]); c.Status != corev1.ConditionTrue {
 		t.Errorf("the second pod: %+v", c)
