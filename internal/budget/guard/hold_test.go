@@ -187,3 +187,29 @@ func TestWhatIsNotHeldReadsNothing(t *testing.T) {
 		t.Errorf("allowed %t after %d reads of pods, want none", answer.Allowed, n)
 	}
 }
+
+// A review that no API server made takes a pod out of service by what the API has of the pod, and extends no wait.
+func TestAForgedReviewExtendsNoWait(t *testing.T) {
+	serve(t)
+	_, pods := asked(t, 2)
+	handler := handlerOf(serving, serving.GetAPIReader())
+	heldFor(t, evictAs(t.Context(), env.Client, pods[0]), "may go in")
+	before := service(t, pods[0])
+	pass(20 * time.Second)
+	ask := func(pod *corev1.Pod) { handler.Handle(t.Context(), deletionBy(t, "system:admin", pod, false)) }
+	ask(pods[0]) // in service, it says
+	if c := service(t, pods[0]); c != before {
+		t.Errorf("condition %+v, was %+v", c, before)
+	}
+	ask(forged(pods[1], func(p *corev1.Pod) { p.UID = "other" }))
+	var later corev1.Pod
+	env.Read(t, client.ObjectKeyFromObject(pods[1]), &later)
+	delete(later.Annotations, policyv1beta1.AnnotationDrainFirst)
+	if err := env.Client.Update(t.Context(), &later); err != nil {
+		t.Fatal(err)
+	}
+	ask(pods[1]) // with the annotation
+	if c := service(t, pods[1]); c.Status != corev1.ConditionTrue {
+		t.Errorf("condition %+v of a pod that asks for no wait", c)
+	}
+}
