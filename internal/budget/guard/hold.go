@@ -39,7 +39,7 @@ func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (bu
 		}
 	}
 	err := h.turn(ctx, d.Pod, *hold.Turn)
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // the condition can never be written: roles or policies of another version
+	if apierrors.IsForbidden(err) { // the condition can never be written: roles or policies of another version
 		log.FromContext(ctx).Error(err, "Pod goes at once", "pod", r.Pod.Name)
 		return budget.Hold{}, nil
 	}
@@ -53,7 +53,7 @@ func (h *Handler) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodConditi
 		return err
 	}
 	err = h.Status.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // a conflict means that another pod has the name
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) { // another pod has the name: the UID cannot be changed
 		return fmt.Errorf("take pod %s out of service: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	return nil

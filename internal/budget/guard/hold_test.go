@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
@@ -211,5 +213,35 @@ func TestAForgedReviewExtendsNoWait(t *testing.T) {
 	ask(pods[1]) // with the annotation
 	if c := service(t, pods[1]); c.Status != corev1.ConditionTrue {
 		t.Errorf("condition %+v of a pod that asks for no wait", c)
+	}
+}
+
+// A pod that is rebuilt while it is taken out of service has a successor that nobody has asked about.
+func TestTheSuccessorOfAPodIsNotLetGo(t *testing.T) {
+	serve(t)
+	ns, pods := asked(t, 1)
+	observed, traffic := env.Observe(t)
+	handler := handlerOf(serving, serving.GetAPIReader())
+	handler.Status = observed.Status()
+	release := traffic.Hold(t, "/web-0/status")
+	answer := make(chan admission.Response, 1)
+	request := eviction(pods[0])
+	go func() { answer <- handler.Handle(t.Context(), request) }()
+	testenv.Eventually(t, func() error {
+		if traffic.Count("/web-0/status") == 0 {
+			return fmt.Errorf("the pod is not taken out of service yet")
+		}
+		return nil
+	})
+	if err := env.Client.Delete(t.Context(), pods[0].DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	next := drained(t, testenv.AStatefulSet("web", 1).In(ns), 0)
+	release()
+	if a := <-answer; a.Allowed {
+		t.Errorf("answer %+v", a)
+	}
+	if c := service(t, next); c.Status != corev1.ConditionTrue {
+		t.Errorf("condition of the successor: %+v", c)
 	}
 }
