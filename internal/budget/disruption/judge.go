@@ -69,7 +69,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
 	}
-	answer := Answer{Vector: c.vector, Once: c.once(), Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
+	answer := Answer{Vector: c.vector, Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
 	switch {
 	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) == 0:
 		return answer, nil // most requests; no metric counts them
