@@ -25,7 +25,7 @@ func PodOf(pod *corev1.Pod, stable time.Duration, now time.Time) Pod {
 		Changing: unseen(pod),
 	}
 	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !Marked(pod) && !OutOfService(pod)
-	p.Available = p.Serving && !p.Changing && (stable <= 0 || readyFor(pod, now) >= stable)
+	p.Available = p.Serving && !p.Changing && (stable <= 0 || SettledFor(pod, now) >= stable)
 	return p
 }
 
@@ -39,8 +39,30 @@ func Marked(pod *corev1.Pod) bool {
 	return false
 }
 
-// readyFor is how long a pod has been Ready; 0 when that is not known.
-func readyFor(pod *corev1.Pod, now time.Time) time.Duration {
+// Gated reports whether a pod is Ready only while it has the condition limpet.dev/in-service. No other pod can be taken
+// out of service.
+func Gated(pod *corev1.Pod) bool {
+	return slices.Contains(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: policyv1beta1.ConditionInService})
+}
+
+// Service returns the condition limpet.dev/in-service of a pod; nil for none.
+func Service(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == policyv1beta1.ConditionInService {
+			return c
+		}
+	}
+	return nil
+}
+
+// OutOfService reports whether a pod was taken out of service. Its kubelet may not have seen that yet.
+func OutOfService(pod *corev1.Pod) bool {
+	c := Service(pod)
+	return c != nil && c.Status == corev1.ConditionFalse && Gated(pod)
+}
+
+// SettledFor is how long a pod has been Ready, or has not been so; 0 when that is not known.
+func SettledFor(pod *corev1.Pod, now time.Time) time.Duration {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
 		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
@@ -50,16 +72,13 @@ func readyFor(pod *corev1.Pod, now time.Time) time.Duration {
 	return 0
 }
 
-// Unready is how long a pod that is not Ready has been so; 0 when that is not known.
-func Unready(pod *corev1.Pod, now time.Time) time.Duration { return readyFor(pod, now) }
-
 // StableAt returns when a Ready pod becomes available; false for any other pod.
 func StableAt(pod *corev1.Pod, stable time.Duration, now time.Time) (time.Time, bool) {
 	p := PodOf(pod, stable, now)
 	if !p.Serving || p.Changing || p.Available {
 		return time.Time{}, false
 	}
-	return now.Add(stable - readyFor(pod, now)), true
+	return now.Add(stable - SettledFor(pod, now)), true
 }
 
 // unseen reports whether the kubelet has not seen the newest spec of a pod. Before Kubernetes 1.33 no kubelet tells it.

@@ -37,28 +37,6 @@ const (
 	ReasonUnasked   = "NotAskedAgain"     // back in service: the request did not come again, or is not wanted any more
 )
 
-// Gated reports whether a pod is Ready only while it has the condition limpet.dev/in-service. No other pod can be taken
-// out of service.
-func Gated(pod *corev1.Pod) bool {
-	return slices.Contains(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: policyv1beta1.ConditionInService})
-}
-
-// Service returns the condition limpet.dev/in-service of a pod; nil for none.
-func Service(pod *corev1.Pod) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == policyv1beta1.ConditionInService {
-			return c
-		}
-	}
-	return nil
-}
-
-// OutOfService reports whether a pod was taken out of service. Its kubelet may not have seen that yet.
-func OutOfService(pod *corev1.Pod) bool {
-	c := Service(pod)
-	return c != nil && c.Status == corev1.ConditionFalse && Gated(pod)
-}
-
 // ServicePatch is the strategic merge patch of a pod's status that sets a condition, if the pod still has the UID and,
 // unless that is empty, the version.
 func ServicePatch(uid types.UID, version string, c corev1.PodCondition) ([]byte, error) {
@@ -132,14 +110,11 @@ func (d Departure) tell(h *Hold, follows bool) {
 	switch {
 	case follows:
 		ends = "goes in %d s"
-	case h.Left <= longestSleep && !strings.HasPrefix(d.By, systemUsers): // a controller has few workers, and would sleep
+	case h.Left <= longestSleep && (d.Vector == Evict || !strings.HasPrefix(d.By, accounts)): // a controller that deletes pods has few workers
 		h.RetryAfter = seconds
 	}
 	h.Message = fmt.Sprintf("%s: pod %s is out of service and "+ends, policyv1beta1.AnnotationDrainFirst, clean(d.Pod.Name), seconds)
 }
-
-// systemUsers begins the names of the parts of Kubernetes and of all service accounts.
-const systemUsers = "system:"
 
 // waits reports whether a refusal helps the pod, and its client asks again. The taint manager does not, the garbage
 // collector shall not wait, and Limpet itself moves a pod that was away from its place.
@@ -153,10 +128,12 @@ func (d Departure) waits() bool {
 }
 
 // byWorkload reports whether the controller of the pod's workload asks. It waits ever longer before it repeats a request,
-// and that of a StatefulSet until all pods are Ready.
+// and that of a StatefulSet until all pods are Ready. The controllers of other kinds, whose groups have a dot, have no
+// known name. Any other service account asks for itself: a workload of Kubernetes does not want what it deletes.
 func (d Departure) byWorkload() bool {
-	deletes := d.Vector == Delete || d.Vector == ScaleIn
-	return deletes && mayControl(d.By) && metav1.GetControllerOfNoCopy(d.Pod) != nil
+	owner, controlled := workload.OwnerOf(d.Pod)
+	byName := slices.Contains(workloadControllers, d.By) || d.By == userControllerManager
+	return controlled && d.Vector != Evict && (byName || strings.Contains(owner.Group, ".") && mayControl(d.By))
 }
 
 func turned(status corev1.ConditionStatus, reason, message string, now time.Time) *corev1.PodCondition {
@@ -192,7 +169,9 @@ func Attend(pod *corev1.Pod, now time.Time) Attendance {
 	wait, _ := workload.DrainOf(pod.Annotations) // 0 when the annotation was removed
 	out, back := now.Sub(c.LastTransitionTime.Time), 2*wait+unasked
 	switch {
-	case out >= back || out < -mostSkew:
+	case out < -mostSkew: // else requests would wait until that time, or never go if the leader's clock is behind
+		return Attendance{Turn: turned(c.Status, c.Reason, c.Message, now)}
+	case out >= back:
 		return Attendance{Turn: Unasked(now)}
 	case c.Reason != ReasonFollows || wait == 0:
 		return Attendance{Again: back - out}

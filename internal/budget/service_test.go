@@ -52,6 +52,8 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 	unready := func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = corev1.ConditionFalse }
 	alone := func(pod *corev1.Pod) { pod.OwnerReferences = nil }
 	ending := func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: now} }
+	cloned := func(pod *corev1.Pod) { pod.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" }
+	const operator = "system:serviceaccount:db:operator"
 	type departure = budget.Departure
 	cases := map[string]struct {
 		d      departure
@@ -61,8 +63,11 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 		after  int32
 	}{
 		"a drain":                         {departure{Pod: served(), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s: ask again", 10},
-		"a drain by a service account":    {departure{Pod: served(), Vector: budget.Evict, By: "system:serviceaccount:ci:drain"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 0},
+		"a drain by a service account":    {departure{Pod: served(), Vector: budget.Evict, By: "system:serviceaccount:ci:drain"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 10},
 		"a deletion by a person":          {departure{Pod: served(), Vector: budget.Delete, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "ask again", 10},
+		"… whom k3s names so":             {departure{Pod: served(), Vector: budget.Delete, By: "system:admin"}, 10 * time.Second, budget.ReasonRepeat, "ask again", 10},
+		"… by a service account":          {departure{Pod: served(), Vector: budget.Delete, By: operator}, 10 * time.Second, budget.ReasonRepeat, "ask again", 0},
+		"… of a pod of another kind":      {departure{Pod: served(cloned), Vector: budget.Delete, By: operator}, 10 * time.Second, budget.ReasonFollows, "goes in 10 s", 0},
 		"a long time":                     {departure{Pod: served(drains("1m")), Vector: budget.Delete, By: "admin"}, time.Minute, budget.ReasonRepeat, "in 60 s", 0},
 		"a deletion by the workload":      {departure{Pod: served(), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonFollows, "goes in 10 s", 0},
 		"a scale-in":                      {departure{Pod: served(), Vector: budget.ScaleIn, By: setController}, 10 * time.Second, budget.ReasonFollows, "goes", 0},
@@ -122,23 +127,23 @@ func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
 	ended := func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
 	cases := map[string]struct {
 		pod    *corev1.Pod
-		reason string // of the condition that is written: True
+		reason string // of the condition that is written
 		finish bool
 		again  time.Duration
 	}{
-		"new":                                     {served(fresh), budget.ReasonInService, false, 0},
-		"unknown":                                 {served(in(corev1.ConditionUnknown)), budget.ReasonInService, false, 0},
-		"in service":                              {served(), "", false, 0},
-		"ended":                                   {served(out(time.Hour, budget.ReasonRepeat), ended), "", false, 0},
-		"out of service":                          {served(out(10*time.Second, budget.ReasonRepeat)), "", false, 40 * time.Second},
-		"not asked again":                         {served(out(50*time.Second, budget.ReasonRepeat)), budget.ReasonUnasked, false, 0},
-		"for a workload, too early":               {served(out(4*time.Second, budget.ReasonFollows)), "", false, 6 * time.Second},
-		"for a workload":                          {served(out(10*time.Second, budget.ReasonFollows)), "", true, 5 * time.Second},
-		"for a workload, kept by a budget":        {served(out(48*time.Second, budget.ReasonFollows)), "", true, 2 * time.Second},
-		"for a workload, kept for long":           {served(out(50*time.Second, budget.ReasonFollows)), budget.ReasonUnasked, false, 0},
-		"the annotation was removed":              {served(out(29*time.Second, budget.ReasonRepeat), unasking), "", false, time.Second},
-		"for a workload, the annotation is gone":  {served(out(29*time.Second, budget.ReasonFollows), unasking), "", false, time.Second},
-		"a time that a tenant wrote, and no more": {served(out(-time.Hour, budget.ReasonRepeat)), budget.ReasonUnasked, false, 0},
+		"new":                                    {served(fresh), budget.ReasonInService, false, 0},
+		"unknown":                                {served(in(corev1.ConditionUnknown)), budget.ReasonInService, false, 0},
+		"in service":                             {served(), "", false, 0},
+		"ended":                                  {served(out(time.Hour, budget.ReasonRepeat), ended), "", false, 0},
+		"out of service":                         {served(out(10*time.Second, budget.ReasonRepeat)), "", false, 40 * time.Second},
+		"not asked again":                        {served(out(50*time.Second, budget.ReasonRepeat)), budget.ReasonUnasked, false, 0},
+		"for a workload, too early":              {served(out(4*time.Second, budget.ReasonFollows)), "", false, 6 * time.Second},
+		"for a workload":                         {served(out(10*time.Second, budget.ReasonFollows)), "", true, 5 * time.Second},
+		"for a workload, kept by a budget":       {served(out(48*time.Second, budget.ReasonFollows)), "", true, 2 * time.Second},
+		"for a workload, kept for long":          {served(out(50*time.Second, budget.ReasonFollows)), budget.ReasonUnasked, false, 0},
+		"the annotation was removed":             {served(out(29*time.Second, budget.ReasonRepeat), unasking), "", false, time.Second},
+		"for a workload, the annotation is gone": {served(out(29*time.Second, budget.ReasonFollows), unasking), "", false, time.Second},
+		"a clock that is far ahead":              {served(out(-time.Hour, budget.ReasonRepeat)), budget.ReasonRepeat, false, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -146,8 +151,8 @@ func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
 			if d.Finish != tc.finish || d.Again != tc.again || (d.Turn != nil) != (tc.reason != "") {
 				t.Errorf("%+v, want reason %q, finish %t, again in %s", d, tc.reason, tc.finish, tc.again)
 			}
-			if d.Turn != nil && (d.Turn.Reason != tc.reason || d.Turn.Status != corev1.ConditionTrue) {
-				t.Errorf("condition %+v, want True, %s", d.Turn, tc.reason)
+			if d.Turn != nil && (d.Turn.Reason != tc.reason || (d.Turn.Status == corev1.ConditionFalse) != (tc.reason == budget.ReasonRepeat)) {
+				t.Errorf("condition %+v, want %s", d.Turn, tc.reason)
 			}
 		})
 	}

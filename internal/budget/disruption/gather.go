@@ -303,7 +303,7 @@ func (j *Judge) disruptionBudgets(ctx context.Context, pod *corev1.Pod) ([]budge
 			var other corev1.Pod
 			err := j.reader.cached.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: e.Pod}, &other, client.UnsafeDisableDeepCopy)
 			return err == nil && string(other.UID) == e.UID && workload.Alive(&other) && selector.Matches(labels.Set(other.Labels)) &&
-				(workload.Ready(&other) || budget.OutOfService(&other) && budget.Unready(&other, j.clock.Now()) < pdbSettles)
+				(workload.Ready(&other) || budget.OutOfService(&other) && budget.SettledFor(&other, j.clock.Now()) < pdbSettles)
 		}
 	}
 	return all, nil

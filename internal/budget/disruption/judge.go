@@ -69,9 +69,9 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("judge %s of pod %s: %w", r.Verb, client.ObjectKeyFromObject(r.Pod), err)
 	}
-	answer := Answer{Vector: c.vector, Once: c.once(), Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
+	answer := Answer{Vector: c.vector, Decision: budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnprotected}}
 	switch {
-	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) < 2 && !c.held():
+	case c.vector == budget.None || len(c.covering) == 0 && len(c.pdbs) == 0:
 		return answer, nil // most requests; no metric counts them
 	case len(c.covering) > books.MostBudgets:
 		answer.Decision = c.tooMany()
@@ -150,14 +150,13 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 	if err != nil {
 		return answer, "", err
 	}
-	if len(c.covering) == 0 && !c.held() { // an eviction that PodDisruptionBudgets alone concern
-		answer.Decision = budget.Plan(in)
-		return answer, "", nil
-	}
 	if in.Book, err = j.books.Look(ctx, books.OfBudgets(in.Namespace)); err != nil {
 		return answer, "", fmt.Errorf("look into the book: %w", err)
 	}
 	answer.Decision = budget.Plan(in)
+	if len(c.covering) == 0 && !c.held() { // an eviction that PodDisruptionBudgets alone concern, and pods that are out of service
+		return answer, "", nil
+	}
 	if spends(answer.Decision) && !in.Book.Knows(version) {
 		return answer, in.Book.Seen, nil
 	}

@@ -68,7 +68,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return undecided(err)
 	}
 	response := respond(r.Request, answer)
-	if answer.Refused() {
+	if answer.Refused() || h.Status == nil || !budget.Gated(r.Pod) {
 		return response
 	}
 	switch hold, err := h.hold(ctx, r, answer); {

@@ -21,27 +21,26 @@ const causeOutOfService metav1.CauseType = "OutOfServiceFirst"
 
 // hold takes a pod out of service that its budgets let go, or says for how long it has been. A dry run only learns of it.
 func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (budget.Hold, error) {
-	if h.Status == nil || !budget.Gated(r.Pod) {
-		return budget.Hold{}, nil
-	}
-	pod := r.Pod
-	if r.Verb != budget.VerbEvict { // the pod of an eviction was read; any client that reaches the port may send another one
-		pod = &corev1.Pod{}
-		if err := h.Live.Get(ctx, client.ObjectKeyFromObject(r.Pod), pod); err != nil {
-			return budget.Hold{}, client.IgnoreNotFound(fmt.Errorf("%w %s: %w", errRead, client.ObjectKeyFromObject(r.Pod), err))
-		}
-		if pod.UID != r.Pod.UID {
-			return budget.Hold{}, nil
-		}
-	}
-	d := budget.Departure{Now: h.Clock.Now(), Pod: pod, Vector: a.Vector, By: r.User, Forced: r.forced, Once: a.Once}
+	d := budget.Departure{Now: h.Clock.Now(), Pod: r.Pod, Vector: a.Vector, By: r.User, Forced: r.forced, Once: a.Once}
 	hold := d.Plan()
 	if hold.Turn == nil || r.DryRun {
 		return hold, nil
 	}
-	err := h.turn(ctx, pod, *hold.Turn)
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // the condition can never be written: roles or policies of another version
-		log.FromContext(ctx).Error(err, "Pod goes at once", "pod", pod.Name)
+	if r.Verb != budget.VerbEvict { // the pod of an eviction was read; any client that reaches the port may send another one
+		d.Pod = &corev1.Pod{}
+		if err := h.Live.Get(ctx, client.ObjectKeyFromObject(r.Pod), d.Pod); err != nil {
+			return budget.Hold{}, client.IgnoreNotFound(fmt.Errorf("%w %s: %w", errRead, client.ObjectKeyFromObject(r.Pod), err))
+		}
+		if d.Pod.UID != r.Pod.UID {
+			return budget.Hold{}, nil
+		}
+		if hold = d.Plan(); hold.Turn == nil {
+			return hold, nil
+		}
+	}
+	err := h.turn(ctx, d.Pod, *hold.Turn)
+	if apierrors.IsForbidden(err) { // the condition can never be written: roles or policies of another version
+		log.FromContext(ctx).Error(err, "Pod goes at once", "pod", r.Pod.Name)
 		return budget.Hold{}, nil
 	}
 	return hold, err
@@ -54,7 +53,7 @@ func (h *Handler) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodConditi
 		return err
 	}
 	err = h.Status.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) { // a conflict means that another pod has the name
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) { // another pod has the name: the UID cannot be changed
 		return fmt.Errorf("take pod %s out of service: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package guard_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -151,8 +154,12 @@ func TestWhoIsNotHeld(t *testing.T) {
 func TestEvictionsUnderAPodDisruptionBudgetAreCounted(t *testing.T) {
 	serve(t)
 	ns, pods := asked(t, 3)
+	set := testenv.AStatefulSet("web", 3).In(ns)
 	aPDB(t, ns, "native", 1)
+	older := aPod(set, 3) // created before the annotation
+	put(t, older)
 	heldFor(t, evictAs(t.Context(), env.Client, pods[0]), "may go in")
+	refusedBy(t, evictAs(t.Context(), env.Client, older), "native")
 	refusedBy(t, evictAs(t.Context(), env.Client, pods[1]), "native")
 	if c := service(t, pods[1]); c.Status != corev1.ConditionTrue {
 		t.Errorf("the second pod: %+v", c)
@@ -166,5 +173,75 @@ func TestALastPodGoesAtOnce(t *testing.T) {
 	aPDB(t, ns, "native", 3)
 	if err := evictAs(t.Context(), env.Client, pods[0]); err != nil || !gone(t, pods[0]) {
 		t.Errorf("answer %v", err)
+	}
+}
+
+// A request that is not delayed waits for no read: those of a teardown or of the scheduler must pass whatever the API
+// server answers.
+func TestWhatIsNotHeldReadsNothing(t *testing.T) {
+	serve(t)
+	observed, traffic := env.Observe(t)
+	handler, cached := replicaWith(t, cluster.CacheOptions(needs()...), observed)
+	_, pods := asked(t, 1)
+	known(t, cached, pods[0])
+	answer := handler.Handle(t.Context(), deletionBy(t, "system:kube-scheduler", pods[0], false))
+	if n := traffic.Count("/pods/"); !answer.Allowed || n > 0 {
+		t.Errorf("allowed %t after %d reads of pods, want none", answer.Allowed, n)
+	}
+}
+
+// A review that no API server made takes a pod out of service by what the API has of the pod, and extends no wait.
+func TestAForgedReviewExtendsNoWait(t *testing.T) {
+	serve(t)
+	_, pods := asked(t, 2)
+	handler := handlerOf(serving, serving.GetAPIReader())
+	heldFor(t, evictAs(t.Context(), env.Client, pods[0]), "may go in")
+	before := service(t, pods[0])
+	pass(20 * time.Second)
+	ask := func(pod *corev1.Pod) { handler.Handle(t.Context(), deletionBy(t, "system:admin", pod, false)) }
+	ask(pods[0]) // in service, it says
+	if c := service(t, pods[0]); c != before {
+		t.Errorf("condition %+v, was %+v", c, before)
+	}
+	ask(forged(pods[1], func(p *corev1.Pod) { p.UID = "other" }))
+	var later corev1.Pod
+	env.Read(t, client.ObjectKeyFromObject(pods[1]), &later)
+	delete(later.Annotations, policyv1beta1.AnnotationDrainFirst)
+	if err := env.Client.Update(t.Context(), &later); err != nil {
+		t.Fatal(err)
+	}
+	ask(pods[1]) // with the annotation
+	if c := service(t, pods[1]); c.Status != corev1.ConditionTrue {
+		t.Errorf("condition %+v of a pod that asks for no wait", c)
+	}
+}
+
+// A pod that is rebuilt while it is taken out of service has a successor that nobody has asked about.
+func TestTheSuccessorOfAPodIsNotLetGo(t *testing.T) {
+	serve(t)
+	ns, pods := asked(t, 1)
+	observed, traffic := env.Observe(t)
+	handler := handlerOf(serving, serving.GetAPIReader())
+	handler.Status = observed.Status()
+	release := traffic.Hold(t, "/web-0/status")
+	answer := make(chan admission.Response, 1)
+	request := eviction(pods[0])
+	go func() { answer <- handler.Handle(t.Context(), request) }()
+	testenv.Eventually(t, func() error {
+		if traffic.Count("/web-0/status") == 0 {
+			return fmt.Errorf("the pod is not taken out of service yet")
+		}
+		return nil
+	})
+	if err := env.Client.Delete(t.Context(), pods[0].DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	next := drained(t, testenv.AStatefulSet("web", 1).In(ns), 0)
+	release()
+	if a := <-answer; a.Allowed {
+		t.Errorf("answer %+v", a)
+	}
+	if c := service(t, next); c.Status != corev1.ConditionTrue {
+		t.Errorf("condition of the successor: %+v", c)
 	}
 }

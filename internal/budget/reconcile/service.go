@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -23,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/evict"
+	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 )
@@ -37,6 +37,8 @@ type Attendant struct {
 	// Kinds tells the controllers of which workloads can be made to retry.
 	Kinds *workloads.Registry
 	Clock clock.PassiveClock
+
+	woken fair.Rests[types.UID] // workloads
 }
 
 // SetupWithManager registers the reconciler.
@@ -50,15 +52,8 @@ func (a *Attendant) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(cluster.RetryOnConflict[reconcile.Request](a))
 }
 
-// attended passes the changes of pods with the gate that the leader acts on.
-var attended = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return budget.Gated(e.Object.(*corev1.Pod)) },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-		return budget.Gated(after) && (before.UID != after.UID || !slices.Equal(before.Status.Conditions, after.Status.Conditions))
-	},
-	DeleteFunc: func(event.DeleteEvent) bool { return false },
-}
+// attended passes pods with the gate.
+var attended = predicate.NewPredicateFuncs(func(o client.Object) bool { return budget.Gated(o.(*corev1.Pod)) })
 
 // Reconcile attends one pod.
 func (a *Attendant) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -90,12 +85,15 @@ func (a *Attendant) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodCondi
 	return nil
 }
 
+// mostWoken is how many workloads are woken in a second. Each is woken once for all its pods.
+const mostWoken = 1000
+
 // finish ends the wait of the controller of a workload: it is made to retry. That of a StatefulSet waits until the pod is
 // Ready again, so that the pod is deleted here, if the set still wants that. Budgets may keep the pod.
 func (a *Attendant) finish(ctx context.Context, pod *corev1.Pod) error {
-	owner, _ := workload.OwnerOf(pod)
+	owner, _ := workload.ControllerOf(pod)
 	if owner.GroupKind() != workloads.StatefulSets.GroupKind() {
-		if kind, can := a.Kinds.Nudged(owner); can {
+		if kind, can := a.Kinds.Nudged(owner.Target); can && a.woken.Take(owner.UID, a.Clock.Now(), time.Second, mostWoken) {
 			return workloads.Nudge(ctx, a.Client, kind, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, a.Clock.Now())
 		}
 		return nil

@@ -19,11 +19,14 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// gated makes a pod of a StatefulSet that is out of service for ten seconds before it goes.
-func gated(t *testing.T, set testenv.StatefulSet, ordinal int) *corev1.Pod {
+// gated makes a pod of a workload that is out of service for ten seconds before it goes.
+func gated(t *testing.T, set testenv.StatefulSet, ordinal int, edits ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := testenv.APod(fmt.Sprintf("%s-%d", set.Name, ordinal)).In(set.Namespace).OwnedBy(set.StatefulSet).With(policyv1beta1.AnnotationDrainFirst, "10s")
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: policyv1beta1.ConditionInService}}
+	for _, edit := range edits {
+		edit(pod.Pod)
+	}
 	env.Create(t, pod.Pod)
 	return pod.Pod
 }
@@ -55,18 +58,22 @@ func turn(t *testing.T, pod *corev1.Pod, reason string, since time.Time) {
 
 func TestPodsAreInServiceUntilTheyGo(t *testing.T) {
 	m, now := newManager(t), testingclock.NewFakePassiveClock(time.Now())
-	m.start(t, m.labeler(now), &controller.Attendant{
-		Client: m.GetClient(), Live: m.GetAPIReader(), Evictor: &evict.Evictor{Client: m.GetClient()}, Kinds: workloads.NewRegistry(), Clock: now,
-	})
 	ns := env.Namespace(t)
 	set := testenv.AStatefulSet("web", 2).In(ns)
 	env.Create(t, set.StatefulSet)
 	kept, leaves := gated(t, set, 0), gated(t, set, 2) // the set is too small for the second
+	m.start(t, m.labeler(now), &controller.Attendant{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Evictor: &evict.Evictor{Client: m.GetClient()}, Kinds: workloads.NewRegistry(), Clock: now,
+	})
 	inService(t, kept, budget.ReasonInService)
 	inService(t, leaves, budget.ReasonInService)
 	labelled(t, ns, policyv1beta1.LabelBudgetsAsked, false)
 
 	turn(t, kept, budget.ReasonRepeat, now.Now().Add(-time.Minute)) // 2 × 10 s and 30 s have passed
+	inService(t, kept, budget.ReasonUnasked)
+	env.Annotate(t, kept, policyv1beta1.AnnotationDrainFirst, "10m")
+	turn(t, kept, budget.ReasonRepeat, now.Now().Add(-time.Minute))
+	env.Annotate(t, kept, policyv1beta1.AnnotationDrainFirst, "10s")
 	inService(t, kept, budget.ReasonUnasked)
 	turn(t, kept, budget.ReasonFollows, now.Now().Add(-15*time.Second)) // its set wants it
 	inService(t, kept, budget.ReasonUnasked)
@@ -80,4 +87,30 @@ func TestPodsAreInServiceUntilTheyGo(t *testing.T) {
 	})
 	env.Remove(t, kept)
 	labelled(t, ns, policyv1beta1.LabelBudgetsAsked, true)
+}
+
+// A workload with thousands of pods that are out of service is woken once a second.
+func TestAWorkloadIsWokenOnceForAllItsPods(t *testing.T) {
+	m, now := newManager(t), testingclock.NewFakePassiveClock(time.Now())
+	observed, traffic := env.Observe(t)
+	set := testenv.AStatefulSet("web", 0).In(env.Namespace(t))
+	replicated := func(pod *corev1.Pod) { pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].UID = "ReplicaSet", "r" }
+	var pods []*corev1.Pod
+	for i := range 8 {
+		pods = append(pods, gated(t, set, i, replicated))
+	}
+	m.start(t, &controller.Attendant{
+		Client: observed, Live: m.GetAPIReader(), Evictor: &evict.Evictor{Client: observed}, Kinds: workloads.NewRegistry(), Clock: now,
+	})
+	for i := range pods {
+		inService(t, pods[i], budget.ReasonInService)
+		turn(t, pods[i], budget.ReasonFollows, now.Now().Add(-15*time.Second))
+	}
+	for _, pod := range pods {
+		turn(t, pod, budget.ReasonRepeat, now.Now().Add(-time.Minute))
+		inService(t, pod, budget.ReasonUnasked)
+	}
+	if n := traffic.Count("/replicasets/web"); n != 1 {
+		t.Errorf("%d patches of the ReplicaSet, want 1", n)
+	}
 }
