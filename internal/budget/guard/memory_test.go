@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,9 +80,9 @@ func peakOf(t *testing.T, run func()) uint64 {
 	t.Helper()
 	heap := func() uint64 {
 		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // and not what was allocated since
+		metrics.Read(live)
+		return live[0].Value.Uint64()
 	}
 	before := heap()
 	ctx, cancel := context.WithCancel(t.Context())
