@@ -141,10 +141,19 @@ func rollBoth(t *testing.T, replicas int) {
 	})
 }
 
+// rolled waits until all pods of a StatefulSet are new.
+func rolled(t *testing.T, name string) {
+	t.Helper()
+	await(t, 10*time.Minute, "rollout of "+name, func(ctx context.Context) (bool, string) {
+		out, err := theBed.Kubectl(ctx, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=60s")
+		return err == nil, out
+	})
+}
+
 // roll rolls a StatefulSet while clients connect to its Service, and judges how its pods went.
 func roll(t *testing.T, name string, replicas int, first bool) {
 	t.Helper()
-	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=600s")
+	rolled(t, name)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen, connected := make(chan map[types.UID]*departure, 1), make(chan string, 1)
@@ -158,7 +167,7 @@ func roll(t *testing.T, name string, replicas int, first bool) {
 	}()
 	start := time.Now()
 	kubectl(t, "rollout", "restart", "-n", "served", "statefulset/"+name)
-	kubectl(t, "rollout", "status", "-n", "served", "statefulset/"+name, "--timeout=600s")
+	rolled(t, name)
 	took := time.Since(start)
 	cancel()
 	out, gone := <-connected, 0
