@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -71,7 +72,7 @@ func start(t *testing.T) *controller.Keeper {
 		Registry: workloads.NewRegistry(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: discovery.NewDiscoveryClientForConfigOrDie(mgr.GetConfig()),
 		Namespaces: []string{"limpet-system"}, Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
 	}
-	keeper := &controller.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watcher: watcher}
+	keeper := &controller.Keeper{Client: mgr.GetClient(), Live: behind{mgr.GetAPIReader()}, Watcher: watcher}
 	for _, r := range []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{watcher, keeper} {
@@ -107,6 +108,23 @@ func keep(t *testing.T, node *corev1.Node, ns, claim, network, ip string) *limpe
 	return r
 }
 
+// end shows that the pod has ended, and that its addresses are kept for an hour.
+func end(t *testing.T, r *limpetv1alpha1.IPReservation) {
+	t.Helper()
+	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	env.Change(t, r, func() { r.Status.State, r.Status.Until = limpetv1alpha1.IPReserved, &until })
+}
+
+func released(t *testing.T, r *limpetv1alpha1.IPReservation) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != r.Status.Releases() {
+			return fmt.Errorf("IPReservation %s is not given up: labels %v", r.Name, r.Labels)
+		}
+		return nil
+	})
+}
+
 func shows(t *testing.T, claim *unstructured.Unstructured, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
@@ -133,23 +151,15 @@ func TestAClaimShowsAndReleasesItsAddresses(t *testing.T) {
 	on2 := keep(t, node.Node, ns, "vm.blue", "red-net", "10.1.0.5")
 	shows(t, blue, "10.0.0.5")
 
-	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
-	for _, r := range []*limpetv1alpha1.IPReservation{held, on2} {
-		env.Change(t, r, func() { r.Status.State, r.Status.Until = limpetv1alpha1.IPReserved, &until })
-	}
+	end(t, held)
+	end(t, on2)
 	kept := keep(t, node.Node, ns, "vm.other", "blue-net", "10.0.0.6")
 	shows(t, other, "10.0.0.6")
 	if err := env.Client.Delete(t.Context(), blue); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []*limpetv1alpha1.IPReservation{held, on2} {
-		testenv.Eventually(t, func() error {
-			if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != r.Status.Releases() {
-				return fmt.Errorf("IPReservation %s is not given up: labels %v", r.Name, r.Labels)
-			}
-			return nil
-		})
-	}
+	released(t, held)
+	released(t, on2)
 	if env.Read(t, client.ObjectKeyFromObject(kept), kept); kept.Labels[limpetv1alpha1.LabelRelease] != "" {
 		t.Error("the addresses of a claim that exists are given up")
 	}
@@ -178,8 +188,7 @@ func TestNothingIsGivenUpForAClaimThatWasNotSeen(t *testing.T) {
 	node, ns := testenv.ANode(env.Name("node")), env.Namespace(t)
 	env.Create(t, node.Node)
 	held := keep(t, node.Node, ns, "vm.blue", "net", "10.0.0.5")
-	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
-	env.Change(t, held, func() { held.Status.State, held.Status.Until = limpetv1alpha1.IPReserved, &until })
+	end(t, held)
 	keeper := start(t)
 	stays := func(when string) {
 		t.Helper()
@@ -198,4 +207,43 @@ func TestNothingIsGivenUpForAClaimThatWasNotSeen(t *testing.T) {
 	shows(t, first, "10.0.0.6") // so the kind is watched
 	stays("before the claim is restored")
 	shows(t, aClaim(t, ns, "vm.blue", "net"), "10.0.0.5")
+}
+
+// behind is a reader that does what a test has put into the context, when it has read.
+type behind struct{ client.Reader }
+
+type thenKey struct{}
+
+func (r behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, o, options...)
+	if then, ok := ctx.Value(thenKey{}).(func()); ok {
+		then()
+	}
+	return err
+}
+
+// A deletion counts that is seen while the claim is reconciled, which was still there when it was read.
+func TestADeletionBehindTheReadCounts(t *testing.T) {
+	keeper := start(t)
+	serveClaims(t)
+	node, ns := testenv.ANode(env.Name("node")), env.Namespace(t)
+	env.Create(t, node.Node)
+	blue, next := aClaim(t, ns, "vm.blue", "net"), aClaim(t, ns, "vm.next", "net")
+	held, ofNext := keep(t, node.Node, ns, "vm.blue", "net", "10.0.0.5"), keep(t, node.Node, ns, "vm.next", "net", "10.0.0.6")
+	shows(t, blue, "10.0.0.5")
+	shows(t, next, "10.0.0.6")
+	then := func() {
+		for _, claim := range []client.Object{blue, next} {
+			if err := env.Client.Delete(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end(t, ofNext)
+		released(t, ofNext) // so the deletion before it was seen
+	}
+	if _, err := keeper.Reconcile(context.WithValue(t.Context(), thenKey{}, then), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(blue)}); err != nil {
+		t.Fatal(err)
+	}
+	end(t, held)
+	released(t, held)
 }
