@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,35 +27,14 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme))
 }
 
 // serveClaims makes the CRD of IPAMClaims, as soon as the one of a test before is gone.
 func serveClaims(t *testing.T) {
 	t.Helper()
-	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
-	object := func(required string, properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{Type: "object", Required: []string{required}, Properties: properties}
-	}
-	var crd *apiextensionsv1.CustomResourceDefinition
-	testenv.Eventually(t, func() error {
-		crd = &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "ipamclaims.k8s.cni.cncf.io"}}
-		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: workloads.IPAMClaims.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "IPAMClaim", Singular: "ipamclaim", Plural: "ipamclaims"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: workloads.IPAMClaims.Version, Served: true, Storage: true,
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-					"spec": object("network", map[string]apiextensionsv1.JSONSchemaProps{"network": text, "interface": text}),
-					"status": object("ips", map[string]apiextensionsv1.JSONSchemaProps{
-						"ips": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &text}},
-					}),
-				}}},
-			}},
-		}
-		return env.Client.Create(t.Context(), crd)
-	})
+	crd := env.Manifest(t, "test/e2e/multus/testdata/claims.yaml")[0]
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), crd.DeepCopy()) })
 	env.RemoveAtEnd(t, crd)
 }
 
