@@ -35,15 +35,22 @@ func Plan(in Input) (d Decision) {
 }
 
 // newest returns what the claim's network shows: addresses of a pod go before those that are kept, and of these the ones
-// that are kept for longest.
+// that are kept for longest. Of two pods that run, the one that is shown already stays.
 func (in Input) newest() (best *limpetv1alpha1.IPReservation) {
 	for i := range in.Held {
-		r := &in.Held[i]
-		switch {
-		case r.Status.Network != in.Network:
-		case best == nil, best.Status.Until != nil && (r.Status.Until == nil || best.Status.Until.Before(r.Status.Until)):
+		if r := &in.Held[i]; r.Status.Network == in.Network && (best == nil || in.before(r, best)) {
 			best = r
 		}
 	}
 	return best
+}
+
+func (in Input) before(a, b *limpetv1alpha1.IPReservation) bool {
+	if until, other := a.Status.Until, b.Status.Until; !until.Equal(other) {
+		return until == nil || other != nil && other.Before(until)
+	}
+	if shown := strings.Join(in.Shown, ","); a.Status.IPs == shown || b.Status.IPs == shown {
+		return a.Status.IPs == shown
+	}
+	return a.Status.IPs < b.Status.IPs
 }

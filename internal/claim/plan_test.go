@@ -40,6 +40,13 @@ func TestPlan(t *testing.T) {
 		"two nodes, no pod runs": {
 			claim.Input{Network: "blue", Held: held(reserved("blue", "10.0.0.2", 5), reserved("blue", "10.0.1.2", 9))}, claim.Decision{Show: []string{"10.0.1.2"}, Write: true},
 		},
+		"two pods run, the second is shown": {
+			claim.Input{Network: "blue", Shown: []string{"10.0.1.2"}, Ours: true, Held: held(attached("blue", "10.0.0.2"), attached("blue", "10.0.1.2"))},
+			claim.Decision{Show: []string{"10.0.1.2"}},
+		},
+		"two pods run, none is shown": {
+			claim.Input{Network: "blue", Held: held(attached("blue", "10.0.1.2"), attached("blue", "10.0.0.2"))}, claim.Decision{Show: []string{"10.0.0.2"}, Write: true},
+		},
 		"kept no more":             {claim.Input{Network: "blue", Shown: []string{"10.0.0.2"}, Ours: true}, claim.Decision{Write: true}},
 		"shown by another program": {claim.Input{Network: "blue", Shown: []string{"10.0.0.2/24"}}, claim.Decision{}},
 	} {

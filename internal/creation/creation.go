@@ -67,7 +67,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return admission.Errored(http.StatusServiceUnavailable, err).WithWarnings(warnings...)
 	}
 	withoutKept(&agreed.patch, facts.Kept)
-	if facts.Retention != (reservation.RetentionRequest{}) {
+	if facts.Retention != (reservation.RetentionRequest{}) || refersToClaim(facts.Pod) {
 		warnings = append(warnings, askNetworks(facts, &agreed.patch)...)
 	}
 	operations, err := podpatch.Operations(req.Object.Raw, agreed.patch)

@@ -123,6 +123,15 @@ func TestAnOwnerIsOfTheControllerOfThePod(t *testing.T) {
 	}
 }
 
+// The network of a claim gets its owner also where the pod keeps nothing.
+func TestANetworkHasTheOwnerOfItsClaim(t *testing.T) {
+	pod := testenv.APod("vm-1").In(env.Namespace(t)).With(reservation.KeepAnnotation, "0").With(reservation.NetworkSelections[0], `[{"name":"blue", "ipam-claim-reference": "vm.blue"}]`)
+	annotated(t, admitted(t, pod.Pod), map[string]string{
+		reservation.OwnerAnnotation:      blueIPs,
+		reservation.NetworkSelections[0]: `[{"cni-args":{"limpet.dev/owner":"` + blueIPs + `"},"ipam-claim-reference":"vm.blue","name":"blue"}]`,
+	})
+}
+
 // An owner has one living pod. A later one gets the address of its own name, unless the first one ends or has ended.
 func TestAnOwnerHasOneLivingPod(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -18,6 +18,7 @@ func TestABadAnnotationOfAPodIsAnsweredWithAWarning(t *testing.T) {
 	}{
 		"of a StatefulSet":                   {testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(retainAnnotation, "-1"), retainAnnotation},
 		"without an owner":                   {testenv.APod("alone").In(ns).With(retainAnnotation, "1441"), retainAnnotation},
+		"whose claim cannot be read":         {testenv.APod("vm").In(ns).With(reservation.NetworkSelections[0], `{"ipam-claim-reference":"vm.blue"}`), reservation.NetworkSelections[0]},
 		"that says how but not for how long": {testenv.APod("how").In(ns).With(reservation.ModeAnnotation, "always"), reservation.ModeAnnotation},
 	}
 	for name, tc := range cases {

@@ -27,7 +27,7 @@ const claimPrefix, claimSuffix = "k8s.cni.cncf.io/IPAMClaim/", "/ips"
 // ClaimOwner returns the name under which the addresses of an IPAMClaim are kept; "" if no IPAMClaim has the name.
 func ClaimOwner(claim string) string {
 	name := claimPrefix + claim + claimSuffix
-	if claim == "" || !IsOwnerName(name) {
+	if strings.Trim(claim, ".") == "" || !IsOwnerName(name) { // no object is named by dots alone
 		return ""
 	}
 	return name

@@ -40,6 +40,7 @@ func TestClaimOwner(t *testing.T) {
 		"of a controller":       {"apps/Deployment/web/ips", ""},
 		"of another owner name": {"k8s.cni.cncf.io/IPAMClaim/vm-a.blue/db", ""},
 		"of a pod":              {"vm-a", ""},
+		"of no object":          {"k8s.cni.cncf.io/IPAMClaim/../ips", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := reservation.ClaimOf(tc.owner); got != tc.want {

@@ -127,7 +127,7 @@ func (a Attachment) lostDEL(in AttachmentsInput, byName map[string]bool, newest 
 	if !a.Owner.Named() {
 		return in.Pods.Containers != nil && !in.Pods.Containers[a.ID.ContainerID] && !a.ID.IsNetNSPlaceholder()
 	}
-	return !byName[a.Owner.String()] || newest[a.Owner] > a.Seq
+	return !a.podIn(byName) || newest[a.Owner] > a.Seq
 }
 
 // newestRunning returns the sequence number of the newest attachment of each owner whose sandbox

@@ -118,6 +118,14 @@ func TestAttachments(t *testing.T) {
 			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "k8s.cni.cncf.io/IPAMClaim/vm.red/ips" }),
 			pods:       []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "k8s.cni.cncf.io/IPAMClaim/vm.blue/ips")},
 		},
+		"a claim of the network, and the pod exists": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "k8s.cni.cncf.io/IPAMClaim/vm.red/ips" }), gone: true,
+			pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "k8s.cni.cncf.io/IPAMClaim/vm.blue/ips")},
+		},
+		"a claim of the network, and the pod is gone": {
+			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "k8s.cni.cncf.io/IPAMClaim/vm.red/ips" }), gone: true, pods: []testenv.Pod{pod("other")},
+			want: plan.AttachmentsDecision{Ended: []reservation.AttachmentID{id}},
+		},
 		"an owner whose pod exists": {
 			attachment: attached(func(a *reservation.Attachment) { a.Owner.Pod = "apps/Deployment/web/db" }), gone: true,
 			pods: []testenv.Pod{pod("uid").With(reservation.OwnerAnnotation, "apps/Deployment/web/db")},

@@ -40,7 +40,7 @@ func FindLeftBehind(in LeftBehindInput) []LeftBehind {
 		switch named := a.Owner.Named(); {
 		case in.Pods != nil && in.Pods.Containers != nil && !in.Pods.Containers[a.ID.ContainerID] && !a.ID.IsNetNSPlaceholder():
 			why = "the runtime does not know its container"
-		case named && in.Pods != nil && !byName[a.Owner.String()]:
+		case named && in.Pods != nil && !a.podIn(byName):
 			why = "its pod is gone"
 		case a.RefusedSince != nil && in.Now.Since(*a.RefusedSince) > in.Grace:
 			why = "a pod of the same name waits for its end"

@@ -39,6 +39,7 @@ func TestFindLeftBehind(t *testing.T) {
 	}{
 		"the pod runs":                              {pods: of(pod("uid"))},
 		"the pods are not known":                    {},
+		"the pod runs, and the network has a claim": {pods: of(pod("uid")), change: func(a *reservation.Attachment) { a.Owner.Pod = "k8s.cni.cncf.io/IPAMClaim/vm.red/ips" }},
 		"the pod is gone":                           {pods: &plan.PodList{}, problem: "its pod is gone"},
 		"the pod is gone, and so is its namespace":  {pods: &plan.PodList{}, unseen: true},
 		"the attachment is young":                   {pods: &plan.PodList{}, change: func(a *reservation.Attachment) { a.Since = ago(time.Minute) }},

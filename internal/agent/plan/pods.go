@@ -22,13 +22,20 @@ type PodList struct {
 	Containers map[string]bool
 }
 
-// names returns namespace/name of all pods, and of their owners.
+// names returns namespace/name of all pods, and of their owners, and the UIDs of the pods.
 func (l PodList) names() map[string]bool {
 	names := map[string]bool{}
 	for _, p := range l.Items {
+		names[string(p.UID)] = true
 		names[p.Namespace+"/"+p.Name], names[p.Namespace+"/"+reservation.OwnerName(p.Name, p.Annotations)] = true, true
 	}
 	return names
+}
+
+// podIn reports whether the pod of an attachment is among names. Each network may have a claim of its own, which is no name of
+// the pod.
+func (a Attachment) podIn(names map[string]bool) bool {
+	return names[a.Owner.String()] || names[a.UID] && reservation.ClaimOf(a.Owner.Pod) != ""
 }
 
 // Strip returns a pod with the fields that the agent reads. The environment of a pod, and all else,

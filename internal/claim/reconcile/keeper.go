@@ -41,7 +41,7 @@ type Keeper struct {
 	Live    client.Reader
 	Watcher *workloads.Watcher
 
-	deleted sync.Map // the claims whose deletion was seen, while something is kept for them
+	deleted sync.Map // the UIDs of the claims whose deletion was seen, while something is kept for them
 }
 
 // Needs is what the reconciler reads from the caches.
@@ -65,7 +65,7 @@ func (k *Keeper) SetupWithManager(mgr ctrl.Manager) error {
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 			},
 			DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*metav1.PartialObjectMetadata], queue requests) {
-				k.deleted.Store(client.ObjectKeyFromObject(e.Object), true)
+				k.deleted.Store(client.ObjectKeyFromObject(e.Object), e.Object.GetUID())
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 			},
 		}))
@@ -89,16 +89,19 @@ func (k *Keeper) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	deleted, seen := k.deleted.Load(req.NamespacedName)
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(workloads.IPAMClaims)
 	switch err := k.Live.Get(ctx, req.NamespacedName, object); {
 	case err == nil:
-		k.deleted.Delete(req.NamespacedName)
+		k.deleted.CompareAndDelete(req.NamespacedName, deleted) // and not a deletion that was seen since
 		in := input(object)
 		in.Held = held
 		if d := claim.Plan(in); d.Write {
 			return ctrl.Result{}, k.show(ctx, object, d.Show)
 		}
+		return ctrl.Result{}, nil
+	case apierrors.IsNotFound(err) && !seen: // a backup may restore the claim after its addresses
 		return ctrl.Result{}, nil
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, k.giveUp(ctx, req.NamespacedName, held)
@@ -116,11 +119,8 @@ func input(object *unstructured.Unstructured) (in claim.Input) {
 	return in
 }
 
-// giveUp gives up what is kept for a claim whose deletion was seen. A claim that a backup restores may come after its addresses.
+// giveUp gives up what is kept for a claim whose deletion was seen.
 func (k *Keeper) giveUp(ctx context.Context, of client.ObjectKey, held []limpetv1alpha1.IPReservation) error {
-	if _, seen := k.deleted.Load(of); !seen {
-		return nil
-	}
 	if len(held) == 0 {
 		k.deleted.Delete(of)
 	}

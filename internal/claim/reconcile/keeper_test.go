@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,35 +27,14 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme))
 }
 
 // serveClaims makes the CRD of IPAMClaims, as soon as the one of a test before is gone.
 func serveClaims(t *testing.T) {
 	t.Helper()
-	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
-	object := func(required string, properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{Type: "object", Required: []string{required}, Properties: properties}
-	}
-	var crd *apiextensionsv1.CustomResourceDefinition
-	testenv.Eventually(t, func() error {
-		crd = &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "ipamclaims.k8s.cni.cncf.io"}}
-		crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: workloads.IPAMClaims.Group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "IPAMClaim", Singular: "ipamclaim", Plural: "ipamclaims"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: workloads.IPAMClaims.Version, Served: true, Storage: true,
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-					"spec": object("network", map[string]apiextensionsv1.JSONSchemaProps{"network": text, "interface": text}),
-					"status": object("ips", map[string]apiextensionsv1.JSONSchemaProps{
-						"ips": {Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &text}},
-					}),
-				}}},
-			}},
-		}
-		return env.Client.Create(t.Context(), crd)
-	})
+	crd := env.Manifest(t, "test/e2e/multus/testdata/claims.yaml")[0]
+	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), crd.DeepCopy()) })
 	env.RemoveAtEnd(t, crd)
 }
 
@@ -71,7 +50,7 @@ func start(t *testing.T) *controller.Keeper {
 		Registry: workloads.NewRegistry(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: discovery.NewDiscoveryClientForConfigOrDie(mgr.GetConfig()),
 		Namespaces: []string{"limpet-system"}, Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
 	}
-	keeper := &controller.Keeper{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Watcher: watcher}
+	keeper := &controller.Keeper{Client: mgr.GetClient(), Live: behind{mgr.GetAPIReader()}, Watcher: watcher}
 	for _, r := range []interface {
 		SetupWithManager(ctrl.Manager) error
 	}{watcher, keeper} {
@@ -107,6 +86,23 @@ func keep(t *testing.T, node *corev1.Node, ns, claim, network, ip string) *limpe
 	return r
 }
 
+// end shows that the pod has ended, and that its addresses are kept for an hour.
+func end(t *testing.T, r *limpetv1alpha1.IPReservation) {
+	t.Helper()
+	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
+	env.Change(t, r, func() { r.Status.State, r.Status.Until = limpetv1alpha1.IPReserved, &until })
+}
+
+func released(t *testing.T, r *limpetv1alpha1.IPReservation) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != r.Status.Releases() {
+			return fmt.Errorf("IPReservation %s is not given up: labels %v", r.Name, r.Labels)
+		}
+		return nil
+	})
+}
+
 func shows(t *testing.T, claim *unstructured.Unstructured, want ...string) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
@@ -133,23 +129,15 @@ func TestAClaimShowsAndReleasesItsAddresses(t *testing.T) {
 	on2 := keep(t, node.Node, ns, "vm.blue", "red-net", "10.1.0.5")
 	shows(t, blue, "10.0.0.5")
 
-	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
-	for _, r := range []*limpetv1alpha1.IPReservation{held, on2} {
-		env.Change(t, r, func() { r.Status.State, r.Status.Until = limpetv1alpha1.IPReserved, &until })
-	}
+	end(t, held)
+	end(t, on2)
 	kept := keep(t, node.Node, ns, "vm.other", "blue-net", "10.0.0.6")
 	shows(t, other, "10.0.0.6")
 	if err := env.Client.Delete(t.Context(), blue); err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []*limpetv1alpha1.IPReservation{held, on2} {
-		testenv.Eventually(t, func() error {
-			if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != r.Status.Releases() {
-				return fmt.Errorf("IPReservation %s is not given up: labels %v", r.Name, r.Labels)
-			}
-			return nil
-		})
-	}
+	released(t, held)
+	released(t, on2)
 	if env.Read(t, client.ObjectKeyFromObject(kept), kept); kept.Labels[limpetv1alpha1.LabelRelease] != "" {
 		t.Error("the addresses of a claim that exists are given up")
 	}
@@ -178,8 +166,7 @@ func TestNothingIsGivenUpForAClaimThatWasNotSeen(t *testing.T) {
 	node, ns := testenv.ANode(env.Name("node")), env.Namespace(t)
 	env.Create(t, node.Node)
 	held := keep(t, node.Node, ns, "vm.blue", "net", "10.0.0.5")
-	until := metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second))
-	env.Change(t, held, func() { held.Status.State, held.Status.Until = limpetv1alpha1.IPReserved, &until })
+	end(t, held)
 	keeper := start(t)
 	stays := func(when string) {
 		t.Helper()
@@ -198,4 +185,43 @@ func TestNothingIsGivenUpForAClaimThatWasNotSeen(t *testing.T) {
 	shows(t, first, "10.0.0.6") // so the kind is watched
 	stays("before the claim is restored")
 	shows(t, aClaim(t, ns, "vm.blue", "net"), "10.0.0.5")
+}
+
+// behind is a reader that does what a test has put into the context, when it has read.
+type behind struct{ client.Reader }
+
+type thenKey struct{}
+
+func (r behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	err := r.Reader.Get(ctx, key, o, options...)
+	if then, ok := ctx.Value(thenKey{}).(func()); ok {
+		then()
+	}
+	return err
+}
+
+// A deletion counts that is seen while the claim is reconciled, which was still there when it was read.
+func TestADeletionBehindTheReadCounts(t *testing.T) {
+	keeper := start(t)
+	serveClaims(t)
+	node, ns := testenv.ANode(env.Name("node")), env.Namespace(t)
+	env.Create(t, node.Node)
+	blue, next := aClaim(t, ns, "vm.blue", "net"), aClaim(t, ns, "vm.next", "net")
+	held, ofNext := keep(t, node.Node, ns, "vm.blue", "net", "10.0.0.5"), keep(t, node.Node, ns, "vm.next", "net", "10.0.0.6")
+	shows(t, blue, "10.0.0.5")
+	shows(t, next, "10.0.0.6")
+	then := func() {
+		for _, claim := range []client.Object{blue, next} {
+			if err := env.Client.Delete(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end(t, ofNext)
+		released(t, ofNext) // so the deletion before it was seen
+	}
+	if _, err := keeper.Reconcile(context.WithValue(t.Context(), thenKey{}, then), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(blue)}); err != nil {
+		t.Fatal(err)
+	}
+	end(t, held)
+	released(t, held)
 }
