@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,14 +11,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/loan"
 	controller "github.com/limpet-io/limpet/internal/loan/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -26,7 +30,7 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme))
+	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, limpetv1alpha1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
 // scene is a StatefulSet whose pod follows, and two nodes. The test plays scheduler, kubelets and agents.
@@ -39,12 +43,24 @@ type scene struct {
 // start runs the Lender as the leader does.
 func start(t *testing.T) {
 	t.Helper()
-	mgr := env.NewManager(t, cluster.CacheOptions(controller.Needs()))
-	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), controller.Needs()); err != nil {
+	needs, namespaces := []cluster.Needs{controller.Needs(), workloads.Needs("limpet-system")}, []string{"limpet-system"}
+	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
+	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
 		t.Fatal(err)
 	}
-	lender := &controller.Lender{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Missing: time.Millisecond}
-	if err := lender.SetupWithManager(mgr); err != nil {
+	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := &workloads.Reader{Registry: workloads.NewRegistry(), Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Scales: mgr.GetClient(), Namespaces: namespaces}
+	watcher := &workloads.Watcher{
+		Registry: reader.Registry, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
+		Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
+	}
+	lender := &controller.Lender{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Workloads: reader, Missing: time.Millisecond,
+	}
+	if err := errors.Join(watcher.SetupWithManager(mgr), lender.SetupWithManager(mgr)); err != nil {
 		t.Fatal(err)
 	}
 	env.Start(t, mgr)
@@ -149,6 +165,14 @@ func bind(t *testing.T, pod *corev1.Pod, node *corev1.Node) {
 	if err := env.Client.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// pending waits until the Lender has served a scene that began after what this one changed.
+func pending(t *testing.T) {
+	t.Helper()
+	other := newScene(t)
+	other.shown(t, other.home)
+	opened(t, other.waiting(t))
 }
 
 // lentOut is a scene whose home is drained and has lent the address of the pod, which may be scheduled.
@@ -420,9 +444,7 @@ func TestBelowFlannelBothNodesHaveOneBackend(t *testing.T) {
 	for i, backend := range []string{"vxlan", "host-gw"} {
 		env.Change(t, s.away, func() { s.away.Annotations = loan.FlannelAnnotations(backend) })
 		if i == 0 {
-			other := newScene(t) // which the Lender serves after it has seen the change
-			other.shown(t, other.home)
-			opened(t, other.waiting(t))
+			pending(t)
 			s.becomes(t, loan.Lent, "")
 		}
 	}
