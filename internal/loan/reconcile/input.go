@@ -116,6 +116,19 @@ func reaches(network string, home, borrower *corev1.Node) bool {
 	return backend != "" && (home == nil || loan.Flannel(home.Annotations) == backend)
 }
 
+// waitsInVain reports whether the pod waits on a node that flannel reaches in another way than home, and so never borrows: it takes
+// another address there. A backend can be unknown for a moment.
+func (f *facts) waitsInVain() bool {
+	if f.pod == nil || !lacks(f.pod) || f.pod.Annotations[reservation.HomeAnnotation] == "" {
+		return false
+	}
+	node := f.nodes[f.pod.Spec.NodeName]
+	return slices.ContainsFunc(f.attachments(), func(at attachment) bool {
+		home := f.nodes[f.homeOf(at)]
+		return node != nil && loan.Flannel(node.Annotations) != "" && home != nil && loan.Flannel(home.Annotations) != "" && !reaches(at.network, home, node)
+	})
+}
+
 // outOfService reports whether a person said that a node is dead.
 func outOfService(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })

@@ -93,6 +93,8 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	switch {
+	case f.waitsInVain():
+		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, ""))
 	case f.pod == nil && len(f.held)+len(f.loans) > 0:
 		return ctrl.Result{RequeueAfter: min(max(missingRetry, waited/4), missingLate)}, l.release(ctx, f)
 	case f.pod == nil || !waits(f.pod) && (waitsFor == "" || !lacks(f.pod)):
