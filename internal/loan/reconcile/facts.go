@@ -122,11 +122,18 @@ func (f *facts) homeOf(at attachment) string {
 	return ""
 }
 
-// home is what shows the addresses that the owner had last, of those that belong to the ranges of their node.
+// home is what shows the addresses that the owner had last, but for those that belong to the ranges of another node that shows
+// some. The range of a node that shows them can have changed hands.
 func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
+	holders := map[string]*corev1.Node{}
+	for i := range f.held[at] {
+		if n := f.nodes[f.held[at][i].Status.Node]; n != nil {
+			holders[n.Name] = n
+		}
+	}
 	for i := range f.held[at] {
 		r := &f.held[at][i]
-		if owner, _ := ownerOf(r.Status.IPs, f.nodes, func(*corev1.Node) bool { return true }); owner == "" || owner == r.Status.Node {
+		if owner, _ := ownerOf(r.Status.IPs, holders, func(*corev1.Node) bool { return true }); owner == "" || owner == r.Status.Node {
 			return r
 		}
 	}

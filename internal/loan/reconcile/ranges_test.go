@@ -50,3 +50,19 @@ func TestARangeOfTheNodeNetwork(t *testing.T) {
 		return nil
 	})
 }
+
+// TestAHolderLostItsRange asks the new node of the range, which may still have the address.
+func TestAHolderLostItsRange(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	s.ip = fmt.Sprintf("10.%d.2.5", networks)
+	s.shown(t, s.home)
+	env.Cordon(t, s.home)
+	s.waiting(t)
+	testenv.Eventually(t, func() error {
+		if b := s.loan(t); b == nil || b.Status.Home != s.away.Name || loan.Phase(b.Status.Phase) != loan.Asked {
+			return fmt.Errorf("the loan is %+v", b)
+		}
+		return nil
+	})
+}
