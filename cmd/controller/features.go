@@ -178,7 +178,7 @@ func loans() feature {
 		needs:    []cluster.Needs{loancontroller.Needs()},
 		planners: func(shared) []creation.Planner { return []creation.Planner{loanadmit.Planner{}} },
 		reconcilers: func(s shared) []reconciler {
-			return []reconciler{&loancontroller.Lender{Client: s.leading, Live: s.mgr.GetAPIReader(), Clock: s.clock, Events: s.events}}
+			return []reconciler{&loancontroller.Lender{Client: s.leading, Live: s.mgr.GetAPIReader(), Clock: s.clock, Events: s.events, Workloads: s.reader}}
 		},
 	}
 }

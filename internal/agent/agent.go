@@ -153,7 +153,7 @@ func New(c Config) (*Agent, error) {
 	a.cluster = v
 	if c.Flannel { // known from the beginning: what follows must not end before the API server answers
 		if a.follows, err = persistence.ReadFollows(c.StateDir); err != nil {
-			return nil, err //nolint:wrapcheck // it says what was read
+			c.Log.Error(err, "The record is written again")
 		}
 	}
 	if c.OwnNetwork || c.Flannel {

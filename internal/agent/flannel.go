@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (a *Agent) followFlannel(ctx context.Context) error {
 		err = errors.Join(err, applyGuestRules(a.cluster.filter, d.Guests, network))
 		a.unruled = err == nil && len(d.Guests) == 0
 	}
-	return errors.Join(err, a.tellPlugin(conf.Network))
+	return errors.Join(err, a.tellPlugin(conf))
 }
 
 // findFlannel returns what the network configuration says of flannel. While it says nothing, as between two of flannel's, the
@@ -70,21 +71,22 @@ func (a *Agent) findFlannel() (conf plan.FlannelConf, is bool, err error) {
 		return conf, false, err
 	}
 	if conf, is = plan.FindFlannel(files); !is && a.follows.Network != "" {
-		conf, is = plan.FlannelConf{Network: a.follows.Network, Bridge: plan.FlannelBridge}, true
+		conf, is = plan.FlannelConf{Network: a.follows.Network, Bridge: cmp.Or(a.follows.Bridge, plan.FlannelBridge)}, true
 	}
 	return conf, is, nil
 }
 
-// tellPlugin records for the plugin in which network addresses follow, once all loans of the node's ranges are in the state.
-func (a *Agent) tellPlugin(network string) error {
-	f := persistence.Follows{Network: network, Node: a.Node, Ranges: a.decided.Owns}
-	if !a.lending.knows(f.Ranges) || reflect.DeepEqual(f, a.follows) {
+// tellPlugin records for the plugin in which network addresses follow, once all loans of the node's ranges are in the state. A
+// record that somebody has removed or put back is written again.
+func (a *Agent) tellPlugin(conf plan.FlannelConf) error {
+	f := persistence.Follows{Network: conf.Network, Bridge: conf.Bridge, Node: a.Node, Ranges: a.decided.Owns}
+	if !a.lending.knows(f.Ranges) {
 		return nil
 	}
-	if err := writeRecord(filepath.Join(a.StateDir, persistence.FollowsFile), f); err != nil {
+	if err := writeRecord(filepath.Join(a.StateDir, persistence.FollowsFile), f); err != nil || reflect.DeepEqual(f, a.follows) {
 		return err
 	}
-	a.Log.Info("Addresses follow their pods below flannel", "network", network, "ranges", f.Ranges)
+	a.Log.Info("Addresses follow their pods below flannel", "network", f.Network, "ranges", f.Ranges)
 	a.follows = f
 	return nil
 }

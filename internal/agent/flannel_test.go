@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -30,13 +29,13 @@ func newFlannel(t *testing.T, name string) *node {
 	n := newNode(t, name)
 	n.Flannel, n.SubnetEnv = true, filepath.Join(t.TempDir(), "subnet.env")
 	n.write(t, n.SubnetEnv, "FLANNEL_NETWORK=10.41.0.0/16\nFLANNEL_SUBNET=10.41.2.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n")
-	n.write(t, filepath.Join(n.ConfDir, "10-flannel.conflist"), `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"flannel","ipam":{"type":"limpet-ipam"},"delegate":{"isDefaultGateway":true}}]}`)
+	n.write(t, filepath.Join(n.ConfDir, "10-flannel.conflist"), `{"cniVersion":"1.0.0","name":"cbr0","plugins":[{"type":"flannel","ipam":{"type":"limpet-ipam"},"delegate":{"bridge":"br1","isDefaultGateway":true}}]}`)
 	o := peer(name, []string{"10.41.2.0/24"}, "192.0.2.1")
 	o.Annotations = loan.FlannelAnnotations("host-gw")
 	env.Create(t, o)
 	addRoute(t, "10.41.1.0/24", "192.0.2.2")
 	addRoute(t, "10.41.3.0/24", "192.0.2.3")
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "cni0"}}
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}
 	if err := errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +85,7 @@ func guestRules(t *testing.T) int {
 func TestAGuestBelowFlannel(t *testing.T) {
 	ns, n := env.Namespace(t), newFlannel(t, "flannel-2")
 	here := handle(t)
-	link, err := here.LinkByName("cni0")
+	link, err := here.LinkByName("br1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +95,19 @@ func TestAGuestBelowFlannel(t *testing.T) {
 	owner := func(pod string) reservation.Owner {
 		return reservation.Owner{Network: "cbr0", Namespace: ns, Pod: pod, IfName: "eth0"}
 	}
-	n.update(t, func(tx *persistence.Tx) error {
-		return tx.PutReservation(reservation.Reservation{
-			Owner: owner("web-1"), Addresses: []netip.Addr{netip.MustParseAddr("10.41.2.7")}, Mode: reservation.Follow, Retain: reservation.Forever,
-			Deadline: reservation.Deadline{From: n.Now(), For: reservation.Forever}, BootID: n.Now().BootID,
-		})
+	n.update(t, func(tx *persistence.Tx) (err error) {
+		for pod, ip := range map[string]string{"web-1": "10.41.2.7", "of-an-earlier-subnet": "10.41.3.9"} {
+			err = errors.Join(err, tx.PutReservation(reservation.Reservation{
+				Owner: owner(pod), Addresses: []netip.Addr{netip.MustParseAddr(ip)}, Mode: reservation.Follow, Retain: reservation.Forever,
+				Deadline: reservation.Deadline{From: n.Now(), For: reservation.Forever}, BootID: n.Now().BootID,
+			}))
+		}
+		return err
 	})
+	follows := filepath.Join(n.StateDir, persistence.FollowsFile)
+	n.write(t, follows, `{"network":"cbr`) // as a disk can lose the rest
 	n.start(t)
-	make := func(pod, ip string, l loan.Loan) *v1alpha1.BorrowedAddress {
+	put := func(pod, ip string, l loan.Loan) *v1alpha1.BorrowedAddress {
 		t.Helper()
 		o := &v1alpha1.BorrowedAddress{Spec: v1alpha1.BorrowedAddressSpec{Pod: pod, Interface: "eth0", Network: "cbr0", IPs: ip}}
 		o.Namespace, o.Name = ns, o.Spec.ObjectName()
@@ -111,19 +115,19 @@ func TestAGuestBelowFlannel(t *testing.T) {
 		env.Create(t, o)
 		return o
 	}
-	testenv.Eventually(t, func() error {
-		var f persistence.Follows
-		data, err := os.ReadFile(filepath.Join(n.StateDir, persistence.FollowsFile))
-		if err == nil {
-			err = json.Unmarshal(data, &f)
-		}
-		if err == nil && fmt.Sprint(f) != "{cbr0 flannel-2 [10.41.2.0/24]}" {
-			err = fmt.Errorf("the plugin is told %v", f)
-		}
-		return errors.Join(err, exists(filepath.Join(n.BinDir, plan.PluginName)))
-	})
+	isTold := func() {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			f, err := persistence.ReadFollows(n.StateDir)
+			if err == nil && fmt.Sprint(f) != "{cbr0 br1 flannel-2 [10.41.2.0/24]}" {
+				err = fmt.Errorf("the plugin is told %v", f)
+			}
+			return errors.Join(err, exists(filepath.Join(n.BinDir, plan.PluginName)))
+		})
+	}
+	isTold()
 	env.Create(t, testenv.APod("web-0").In(ns).On(n.Node).With(reservation.ModeAnnotation, "follow").Pod)
-	guest := make("web-0", "10.41.1.7", loan.Loan{Home: "flannel-1", Borrower: n.Node, Phase: loan.Lent, Epoch: 10})
+	guest := put("web-0", "10.41.1.7", loan.Loan{Home: "flannel-1", Borrower: n.Node, Phase: loan.Lent, Epoch: 10})
 	below(t, here, link.Attrs().Index, "10.41.1.7/32 via <nil> bridge true, answers for 10.41.1.1")
 	rulesAre := func(want int) {
 		t.Helper()
@@ -135,15 +139,41 @@ func TestAGuestBelowFlannel(t *testing.T) {
 		})
 	}
 	rulesAre(4)
-	lent := make("web-1", "10.41.2.7", loan.Loan{Home: n.Node, Phase: loan.Asked, Epoch: 10})
+	renewed := make(chan netlink.RouteUpdate, 100)
+	if err := netlink.RouteSubscribe(renewed, t.Context().Done()); err != nil {
+		t.Fatal(err)
+	}
+	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Epoch = 11 }) // it was taken for dead, and is not
+	borrows(t, n, owner("web-0"), 11)
+	if err := errors.Join(os.Remove(filepath.Join(n.ConfDir, "10-flannel.conflist")), os.Remove(follows)); err != nil {
+		t.Fatal(err)
+	}
+	isTold()
+	if len(renewed) > 0 {
+		t.Errorf("the route to a guest changed: %+v", <-renewed)
+	}
+	lent := put("web-1", "10.41.2.7", loan.Loan{Home: n.Node, Phase: loan.Asked, Epoch: 10})
 	loanIs(t, lent, &loan.Loan{Home: n.Node, Phase: loan.Lent, Epoch: 10})
 	change(t, lent, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 11 })
 	below(t, here, link.Attrs().Index, "10.41.1.7/32 via <nil> bridge true, 10.41.2.7/32 via 192.0.2.3 bridge false, answers for 10.41.1.1, answers for 10.41.2.7")
 
-	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "", 11 })
-	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 12 }) // the node was taken for dead
+	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "", 12 })
+	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 13 }) // the node was taken for dead
 	below(t, here, link.Attrs().Index, "10.41.1.7/32 via 192.0.2.3 bridge false, 10.41.2.7/32 via 192.0.2.3 bridge false, answers for 10.41.1.1, answers for 10.41.2.7")
 	rulesAre(0)
+}
+
+// borrows waits until the state has an owner as a guest of an epoch.
+func borrows(t *testing.T, n *node, o reservation.Owner, epoch int64) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		return persistence.New(persistence.Options{Dir: n.StateDir}).View(t.Context(), func(tx *persistence.Tx) error {
+			if r, _, err := tx.Reservation(o); err != nil || r.Guest != epoch {
+				return fmt.Errorf("the state has epoch %d, %w", r.Guest, err)
+			}
+			return nil
+		})
+	})
 }
 
 func exists(path string) error {

@@ -85,7 +85,7 @@ func (b *nftBatch) rule(chain string, parts ...[]byte) {
 	*b = append(*b, nftMessage{unix.NFT_MSG_NEWRULE, slices.Concat(nftText(unix.NFTA_RULE_TABLE, guestTable), nftText(unix.NFTA_RULE_CHAIN, chain), nftNested(unix.NFTA_RULE_EXPRESSIONS, parts...))})
 }
 
-// send carries out the messages. The kernel answers the last one, and before it those that failed.
+// send carries out the messages. The kernel answers the last one, and before it those that failed; or the beginning of all.
 func (b nftBatch) send(s *nl.NetlinkSocket) error {
 	var all []byte
 	add := func(kind, flags int, data []byte) uint32 {
@@ -95,7 +95,7 @@ func (b nftBatch) send(s *nl.NetlinkSocket) error {
 		all = append(all, r.Serialize()...)
 		return r.Seq
 	}
-	add(unix.NFNL_MSG_BATCH_BEGIN, 0, nil)
+	first := add(unix.NFNL_MSG_BATCH_BEGIN, 0, nil)
 	var last uint32
 	for i, m := range b {
 		flags := unix.NLM_F_CREATE | unix.NLM_F_APPEND
@@ -117,7 +117,7 @@ func (b nftBatch) send(s *nl.NetlinkSocket) error {
 			if code := int32(binary.NativeEndian.Uint32(m.Data)); code != 0 && failed == nil {
 				failed = syscall.Errno(-code)
 			}
-			if m.Header.Seq == last {
+			if m.Header.Seq == last || m.Header.Seq == first {
 				return failed
 			}
 		}

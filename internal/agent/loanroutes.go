@@ -22,7 +22,15 @@ func (l *lending) addLoans(ctx context.Context, in *plan.OwnNetworkInput) error 
 	if len(loans) == 0 && !slices.ContainsFunc(in.Have, func(r plan.Route) bool { return r.To.IsSingleIP() }) {
 		return nil
 	}
-	in.Held, in.Lent = map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	in.Held, in.Lent, in.Guests = map[netip.Addr]bool{}, map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	note := func(to map[netip.Addr]bool, addrs []netip.Addr, guest int64) {
+		for _, a := range addrs {
+			to[a] = true
+			if guest != 0 {
+				in.Guests[a] = true
+			}
+		}
+	}
 	err := l.store.View(ctx, func(tx *persistence.Tx) error {
 		attachments, err := tx.Attachments(in.Network)
 		if err != nil {
@@ -34,14 +42,10 @@ func (l *lending) addLoans(ctx context.Context, in *plan.OwnNetworkInput) error 
 			if r.Lent != 0 {
 				to = in.Lent
 			}
-			for _, a := range r.Addresses {
-				to[a] = true
-			}
+			note(to, r.Addresses, r.Guest)
 		}
 		for _, at := range attachments {
-			for _, a := range at.Addresses {
-				in.Held[a] = true
-			}
+			note(in.Held, at.Addresses, at.Guest)
 		}
 		return err
 	})

@@ -159,11 +159,11 @@ func (p lendPass) carryOut(ctx context.Context, c plan.LoanCase) error {
 var loanVerbs = map[loan.Verb]string{loan.Write: "write", loan.Put: "put", loan.Remove: "remove"}
 
 // write writes the record of a step. A route to an address that an ADD can have after it goes first: ptp fails where there
-// is one.
+// is one. Below flannel that of a guest is the way to its pod.
 func (p lendPass) write(ctx context.Context, c plan.LoanCase, s loan.Step) error {
 	p.kernel.Lock()
 	defer p.kernel.Unlock()
-	if s.Record.Lent == 0 {
+	if s.Record.Lent == 0 && (!p.Flannel || s.Record.Guest == 0) {
 		if err := removeRoutes(p.cluster.links, c.Addresses); err != nil {
 			return err
 		}

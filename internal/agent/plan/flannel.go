@@ -108,7 +108,7 @@ func FollowFlannel(in OwnNetworkInput, subnet netip.Prefix, hops []Route, bridge
 			d.Proxies = append(d.Proxies, r.To.Addr())
 		}
 	}
-	for a := range in.Held {
+	for a := range in.Guests {
 		if !subnet.Contains(a) && a.Is4() {
 			d.Guests = append(d.Guests, a)
 		}

@@ -74,7 +74,8 @@ func TestFollowFlannel(t *testing.T) {
 	other[0].Spec.Network = plan.NetworkName
 	for name, tc := range map[string]struct {
 		loans      []*v1alpha1.BorrowedAddress
-		held, lent string
+		held, lent string // a held one is that of a guest
+		kept       string
 		bridge     int
 		backend    string
 		subnet     string
@@ -89,6 +90,7 @@ func TestFollowFlannel(t *testing.T) {
 		"of this node":                       {loans: one("a", "10.9.3.7", "n3", "n2"), lent: "10.9.3.7", want: "[{10.9.3.7/32 10.9.2.0 5 true}] [] [10.9.3.7]"},
 		"of this node, which has not lent":   {loans: one("a", "10.9.3.7", "n3", "n2"), want: "[] [] []"},
 		"a guest":                            {loans: one("a", "10.9.1.7", "n1", "n3"), held: "10.9.1.7", bridge: 7, want: "[{10.9.1.7/32 invalid IP 7 false}] [10.9.1.7] [10.9.1.1]"},
+		"of an earlier subnet":               {kept: "10.9.1.7", bridge: 7, want: "[] [] []"},
 		"a guest before the bridge":          {loans: one("a", "10.9.1.7", "n1", "n3"), held: "10.9.1.7", want: "[] [10.9.1.7] [10.9.1.1]"},
 		"a guest, and a loan to another":     {loans: one("a", "10.9.1.7", "n1", "n2"), held: "10.9.1.7", bridge: 7, want: "[{10.9.1.7/32 invalid IP 7 false}] [10.9.1.7] [10.9.1.1]"},
 		"an address outside of the network":  {loans: one("a", "192.168.1.7", "n9", "n2"), want: "[] [] []"},
@@ -98,7 +100,7 @@ func TestFollowFlannel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := plan.OwnNetworkInput{Node: "n3", Network: "cbr0", Loans: tc.loans, PodNetworks: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}}
-			in.Held, in.Lent = addresses(strings.Fields(tc.held)...), addresses(strings.Fields(tc.lent)...)
+			in.Held, in.Guests, in.Lent = addresses(strings.Fields(tc.held+tc.kept)...), addresses(strings.Fields(tc.held)...), addresses(strings.Fields(tc.lent)...)
 			for i := range 4 {
 				n := withIPs(fmt.Sprintf("n%d", i+1), fmt.Sprintf("10.9.%d.0/24", i+1), fmt.Sprintf("192.0.2.%d", i+1))
 				n.Spec.PodCIDRs = append(n.Spec.PodCIDRs, fmt.Sprintf("fd00:9:%d::/64", i+1)) // of which flannel makes no use

@@ -50,8 +50,9 @@ type OwnNetworkInput struct {
 	// Loans are those of the cluster. While the API server has not told them, LoansUntold, routes of loans stay.
 	Loans       []*v1alpha1.BorrowedAddress
 	LoansUntold bool
-	// Lent are the addresses that this node has lent, by its state, and Held those that it has for pods.
-	Lent, Held map[netip.Addr]bool
+	// Lent are the addresses that this node has lent, by its state, Held those that it has for pods, and Guests those of them that
+	// it has borrowed.
+	Lent, Held, Guests map[netip.Addr]bool
 
 	// Accepts returns why limpet-ipam would refuse a configuration.
 	Accepts func(conf []byte) error

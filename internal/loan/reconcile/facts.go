@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/loan"
@@ -29,8 +26,8 @@ type attachment struct{ network, ifName string }
 // facts are what the caches show of one owner.
 type facts struct {
 	owner client.ObjectKey
-	pod   *corev1.Pod // the one that is alive; nil for none
-	nodes map[string]*corev1.Node
+	pod   *corev1.Pod             // the one that is alive; nil for none
+	nodes map[string]*corev1.Node // all, with the ranges of a NodeNetwork where those matter
 	loans map[attachment]*limpetv1alpha1.BorrowedAddress
 	// held are the IPReservations of the owner: those of the recorded addresses first, then the newest.
 	held map[attachment][]limpetv1alpha1.IPReservation
@@ -43,17 +40,12 @@ type facts struct {
 
 // gather reads what is known of an owner.
 func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, error) {
-	f := &facts{owner: owner, loans: map[attachment]*limpetv1alpha1.BorrowedAddress{}, held: map[attachment][]limpetv1alpha1.IPReservation{}}
-	var loans limpetv1alpha1.BorrowedAddressList
-	if err := l.Client.List(ctx, &loans, client.InNamespace(owner.Namespace), client.MatchingFields{indexOwner: owner.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list BorrowedAddresses of %s: %w", owner, err)
+	f := &facts{owner: owner, held: map[attachment][]limpetv1alpha1.IPReservation{}}
+	var err error
+	if f.loans, err = l.loansOf(ctx, owner); err != nil {
+		return nil, err
 	}
-	for i := range loans.Items {
-		if b := &loans.Items[i]; b.Name == b.Spec.ObjectName() { // one of another name counts for nothing
-			f.loans[attachmentOf(b)] = b
-		}
-	}
-	held, nodes, err := cluster.HeldOn(ctx, l.Client, owner)
+	held, err := cluster.ReservationsOf(ctx, l.Client, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +64,9 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	for _, of := range f.held {
 		slices.SortFunc(of, f.likeliest)
 	}
-	f.nodes = nodes
+	if f.nodes, err = l.nodes(ctx, l.Client, f.addresses()); err != nil {
+		return nil, err
+	}
 	pods, err := l.podsOf(ctx, owner)
 	if err != nil {
 		return nil, err
@@ -87,6 +81,20 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 		return f, err
 	}
 	return f, l.addGone(ctx, f)
+}
+
+func (l *Lender) loansOf(ctx context.Context, owner client.ObjectKey) (map[attachment]*limpetv1alpha1.BorrowedAddress, error) {
+	var loans limpetv1alpha1.BorrowedAddressList
+	if err := l.Client.List(ctx, &loans, client.InNamespace(owner.Namespace), client.MatchingFields{indexOwner: owner.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list BorrowedAddresses of %s: %w", owner, err)
+	}
+	of := map[attachment]*limpetv1alpha1.BorrowedAddress{}
+	for i := range loans.Items {
+		if b := &loans.Items[i]; b.Name == b.Spec.ObjectName() { // one of another name counts for nothing
+			of[attachmentOf(b)] = b
+		}
+	}
+	return of, nil
 }
 
 // attachments are the interfaces of an owner for which something is kept, in order.
@@ -114,16 +122,35 @@ func (f *facts) homeOf(at attachment) string {
 	return ""
 }
 
-// home is what shows the addresses that the owner had last, of those that belong to the ranges of their node.
+// home is what shows the addresses that the owner had last, but for those that belong to the ranges of another node that shows
+// some. The range of a node that shows them can have changed hands.
 func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
-	nodes := slices.Collect(maps.Values(f.nodes))
+	holders := map[string]*corev1.Node{}
+	for i := range f.held[at] {
+		if n := f.nodes[f.held[at][i].Status.Node]; n != nil {
+			holders[n.Name] = n
+		}
+	}
 	for i := range f.held[at] {
 		r := &f.held[at][i]
-		if owner, _ := ownerOf(r.Status.IPs, nodes, func(*corev1.Node) bool { return true }); owner == "" || owner == r.Status.Node {
+		if owner, _ := ownerOf(r.Status.IPs, holders, func(*corev1.Node) bool { return true }); owner == "" || owner == r.Status.Node {
 			return r
 		}
 	}
 	return nil
+}
+
+// addresses are all that the owner has, or had.
+func (f *facts) addresses() (ips []string) {
+	for _, b := range f.loans {
+		ips = append(ips, strings.Split(b.Spec.IPs, ",")...)
+	}
+	for _, held := range f.held {
+		for i := range held {
+			ips = append(ips, strings.Split(held[i].Status.IPs, ",")...)
+		}
+	}
+	return ips
 }
 
 func attachmentOf(b *limpetv1alpha1.BorrowedAddress) attachment {
@@ -186,54 +213,13 @@ func (l *Lender) recorded(ctx context.Context, owner client.ObjectKey) (ips, nod
 	return "", "", nil
 }
 
-// over reports whether an owner that has no pod and no record does not return: no StatefulSet makes it again.
+// over reports whether an owner that has no pod and no record does not return: no workload makes it again.
 func (l *Lender) over(ctx context.Context, owner client.ObjectKey) (bool, error) {
-	if strings.Contains(owner.Name, "/") {
-		return l.controllerGone(ctx, owner)
+	if parts := strings.Split(owner.Name, "/"); len(parts) == 4 {
+		return l.Workloads.Gone(ctx, owner.Namespace, workload.Target{Group: parts[0], Kind: parts[1], Name: parts[2]})
 	}
-	at := strings.LastIndexByte(owner.Name, '-')
-	if at < 0 {
-		return true, nil
-	}
-	ordinal, err := strconv.ParseInt(owner.Name[at+1:], 10, 32)
-	if err != nil {
-		return true, nil //nolint:nilerr // no StatefulSet gives such a name
-	}
-	var set appsv1.StatefulSet
-	err = l.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name[:at]}, &set, client.UnsafeDisableDeepCopy)
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("get StatefulSet of pod %s: %w", owner, err)
-	}
-	first := int64(0)
-	if set.Spec.Ordinals != nil {
-		first = int64(set.Spec.Ordinals.Start)
-	}
-	return ordinal < first || ordinal >= first+int64(ptr.Deref(set.Spec.Replicas, 1)), nil
-}
-
-// controllerGone reports whether the controller that an owner's name begins with is gone, of a kind that the cache has.
-func (l *Lender) controllerGone(ctx context.Context, owner client.ObjectKey) (bool, error) {
-	parts := strings.SplitN(owner.Name, "/", 4)
-	if len(parts) < 4 {
-		return false, nil
-	}
-	var o client.Object
-	switch parts[0] + "/" + parts[1] {
-	case "apps/Deployment":
-		o = &appsv1.Deployment{}
-	case "apps/ReplicaSet":
-		o = &appsv1.ReplicaSet{}
-	default:
-		return false, nil
-	}
-	err := l.Client.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: parts[2]}, o, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	return false, err
+	wanted, err := l.Workloads.Wants(ctx, owner)
+	return !wanted && err == nil, err
 }
 
 // waits reports whether a pod waits behind the gate.
@@ -262,9 +248,27 @@ func goesFirst(a, b *corev1.Pod) bool {
 	return a.UID < b.UID
 }
 
+// nodes reads all nodes, by their names. The ranges of a NodeNetwork matter where no pod CIDR has one of some addresses.
+func (l *Lender) nodes(ctx context.Context, r client.Reader, ips []string) (map[string]*corev1.Node, error) {
+	all, err := cluster.Nodes(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[string]*corev1.Node{}
+	for _, n := range all {
+		nodes[n.Name] = n
+	}
+	for _, ip := range ips {
+		if owner, _ := ownerOf(ip, nodes, func(*corev1.Node) bool { return true }); owner == "" {
+			return cluster.WithRanges(ctx, l.Live, nodes)
+		}
+	}
+	return nodes, nil
+}
+
 // ownerOf returns the node whose ranges have the first of some addresses, the oldest of several, and whether they have all. The
 // next address counts where that node is not as wanted; "" for none.
-func ownerOf(ips string, nodes []*corev1.Node, wanted func(*corev1.Node) bool) (owner string, whole bool) {
+func ownerOf(ips string, nodes map[string]*corev1.Node, wanted func(*corev1.Node) bool) (owner string, whole bool) {
 	for ip := range strings.SplitSeq(ips, ",") {
 		var oldest *corev1.Node
 		for _, n := range nodes {

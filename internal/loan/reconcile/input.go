@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,14 +25,11 @@ type planned struct {
 
 // plan decides by the caches. What follows from a death is decided again by live reads.
 func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, error) {
-	nodes, err := cluster.Nodes(ctx, l.Client)
-	if err != nil {
-		return planned{}, err
-	}
-	in, deaths := l.input(ctx, f, at, nodes)
+	in, deaths := l.input(ctx, f, at, f.nodes)
 	p := loan.PlanPlace(in)
 	if p.Verb != loan.Nothing && (*deaths || in.Owner == "") {
-		if nodes, err = l.live(ctx, f, at); err != nil {
+		nodes, err := l.live(ctx, f, at)
+		if err != nil {
 			return planned{}, err
 		}
 		in, _ = l.input(ctx, f, at, nodes)
@@ -51,7 +49,7 @@ func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, er
 }
 
 // live reads a loan, and after it all nodes, from the API server.
-func (l *Lender) live(ctx context.Context, f *facts, at attachment) ([]*corev1.Node, error) {
+func (l *Lender) live(ctx context.Context, f *facts, at attachment) (map[string]*corev1.Node, error) {
 	if b := f.loans[at]; b != nil {
 		live := &limpetv1alpha1.BorrowedAddress{}
 		err := l.Live.Get(ctx, client.ObjectKeyFromObject(b), live)
@@ -63,27 +61,24 @@ func (l *Lender) live(ctx context.Context, f *facts, at attachment) ([]*corev1.N
 		}
 		f.loans[at] = live
 	}
-	return cluster.Nodes(ctx, l.Live)
+	return l.nodes(ctx, l.Live, strings.Split(f.ips(at), ","))
 }
 
 // input makes what loan.PlanPlace decides from, and tells whether a death counted.
-func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*corev1.Node) (loan.PlaceInput, *bool) {
-	byName, deaths := map[string]*corev1.Node{}, new(bool)
-	for _, n := range nodes {
-		byName[n.Name] = n
-	}
+func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[string]*corev1.Node) (loan.PlaceInput, *bool) {
+	deaths := new(bool)
 	in := loan.PlaceInput{
 		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over || f.pod == nil && (f.givenUp || deleted(f.loans[at])) && f.loans[at] != nil, Epoch: l.Clock.Now().UnixNano(),
-		Takes: func(node string) bool { return f.pod != nil && l.takes(ctx, byName[node], f.pod) },
+		Takes: func(node string) bool { return f.pod != nil && l.takes(ctx, nodes[node], f.pod) },
 		Dead: func(node string) bool {
-			dead := node != loan.Unknown && (byName[node] == nil || outOfService(byName[node]))
+			dead := node != loan.Unknown && (nodes[node] == nil || outOfService(nodes[node]))
 			*deaths = *deaths || dead
 			return dead
 		},
 		Kept: len(f.held[at]) > 0,
 	}
 	in.Owner, in.Whole = ownerOf(f.ips(at), nodes, func(n *corev1.Node) bool { return !outOfService(n) })
-	if home := byName[in.Home]; home != nil {
+	if home := nodes[in.Home]; home != nil {
 		some, _ := fit.Owns(home, f.ips(at))
 		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
 		if in.Owner == "" { // a range that is not in the Node
@@ -92,7 +87,7 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes []*co
 	}
 	if f.pod != nil {
 		in.Waits = waits(f.pod)
-		if node := f.pod.Spec.NodeName; reaches(at.network, byName[in.Home], byName[node]) {
+		if node := f.pod.Spec.NodeName; reaches(at.network, nodes[in.Home], nodes[node]) {
 			in.Bound = node
 		}
 		in.Shown = in.Bound != "" && shows(f.pod, f.ips(at))
@@ -119,6 +114,19 @@ func reaches(network string, home, borrower *corev1.Node) bool {
 	}
 	backend := loan.Flannel(borrower.Annotations)
 	return backend != "" && (home == nil || loan.Flannel(home.Annotations) == backend)
+}
+
+// waitsInVain reports whether the pod waits on a node that flannel reaches in another way than home, and so never borrows: it takes
+// another address there. A backend can be unknown for a moment.
+func (f *facts) waitsInVain() bool {
+	if f.pod == nil || !lacks(f.pod) || f.pod.Annotations[reservation.HomeAnnotation] == "" {
+		return false
+	}
+	node := f.nodes[f.pod.Spec.NodeName]
+	return slices.ContainsFunc(f.attachments(), func(at attachment) bool {
+		home := f.nodes[f.homeOf(at)]
+		return node != nil && loan.Flannel(node.Annotations) != "" && home != nil && loan.Flannel(home.Annotations) != "" && !reaches(at.network, home, node)
+	})
 }
 
 // outOfService reports whether a person said that a node is dead.

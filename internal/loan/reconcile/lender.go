@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/workloads"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
@@ -51,6 +52,8 @@ type Lender struct {
 	Live   client.Reader
 	Clock  clock.PassiveClock
 	Events events.EventRecorder
+	// Workloads tells which owners return.
+	Workloads *workloads.Reader
 
 	// Missing is how long an owner must have no pod until it may count as one that does not return; 0 for half a minute.
 	Missing time.Duration
@@ -90,6 +93,8 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	switch {
+	case f.waitsInVain():
+		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, ""))
 	case f.pod == nil && len(f.held)+len(f.loans) > 0:
 		return ctrl.Result{RequeueAfter: min(max(missingRetry, waited/4), missingLate)}, l.release(ctx, f)
 	case f.pod == nil || !waits(f.pod) && (waitsFor == "" || !lacks(f.pod)):

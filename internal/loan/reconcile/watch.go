@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,12 +30,11 @@ func Needs() cluster.Needs {
 		Objects: []cluster.Need{
 			cluster.Of(cluster.OwnAnnotations[*corev1.Pod], cluster.Owners, cluster.Phase, cluster.Requests(), podPlace),
 			cluster.Of(cluster.Labels, cluster.NodeFitness, flannelOf),
-			cluster.Of(setSize), cluster.Of(cluster.Owners[*appsv1.ReplicaSet]), cluster.Of(cluster.Owners[*appsv1.Deployment]),
 			cluster.Of(cluster.NodeOwner, cluster.ReservationHolder),
 			cluster.Of(wholeLoan),
 		},
 		Indexes: []cluster.Index{
-			cluster.PodsByOwnerName(), cluster.PodsByNode(), cluster.ReservationsByPod(),
+			cluster.PodsByOwnerName(), cluster.PodsByNode(), cluster.PodsByTarget(), cluster.ReservationsByPod(),
 			cluster.By(indexOwner, func(b *limpetv1alpha1.BorrowedAddress) []string { return []string{b.Spec.Pod} }).InNamespace(),
 		},
 	}
@@ -58,10 +56,6 @@ func flannelOf(from, to *corev1.Node) {
 	if backend := loan.Flannel(from.Annotations); backend != "" {
 		to.Annotations = loan.FlannelAnnotations(backend)
 	}
-}
-
-func setSize(from, to *appsv1.StatefulSet) {
-	to.Spec.Replicas, to.Spec.Ordinals = from.Spec.Replicas, from.Spec.Ordinals
 }
 
 func wholeLoan(from, to *limpetv1alpha1.BorrowedAddress) {

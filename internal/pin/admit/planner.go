@@ -159,10 +159,7 @@ func (p *Planner) restore(ctx context.Context, in *pin.Input, cached *appsv1beta
 	name := in.Pod.Name
 	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	if pin.Follows(in.Pod) {
-		if in.State = pin.AtAddressHome(in.State, in.Pod, holders, nodes); !in.Holds {
-			in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
-		}
-		return nil
+		return p.follow(ctx, in, holders, nodes, dryRun)
 	}
 	claimed := pin.NewerHolder(in.State, name, holders)
 	held := holders
@@ -181,6 +178,20 @@ func (p *Planner) restore(ctx context.Context, in *pin.Input, cached *appsv1beta
 	if node := nodes[pin.NewerHolder(in.State, name, holders)]; node != nil {
 		in.State = pin.RestoreRecord(in.State, name, node, holders)
 		in.Recalled = pin.RecordedNode(in.State, name) == node.Name
+		in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
+	}
+	return nil
+}
+
+// follow sends a pod whose address follows it to the home of the address. That can be a range of the NodeNetwork.
+func (p *Planner) follow(ctx context.Context, in *pin.Input, holders []pin.Holder, nodes map[string]*corev1.Node, dryRun bool) (err error) {
+	name := in.Pod.Name
+	if !dryRun && len(holders) > 0 && pin.AddressHome(in.State.Status.PodStates[name], holders, nodes) == nil {
+		if nodes, err = cluster.WithRanges(ctx, p.Live, nodes); err != nil {
+			return err
+		}
+	}
+	if in.State = pin.AtAddressHome(in.State, in.Pod, holders, nodes); !in.Holds {
 		in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	}
 	return nil

@@ -46,17 +46,31 @@ func (n *Nominator) addHomes(ctx context.Context, in *pin.GateInput) error {
 	if in.Homes = pin.Homes(state, in.Pod.Name, nil); in.Asks() != "" {
 		return nil
 	}
-	if pin.Follows(in.Pod) {
-		held, nodes, err := cluster.HeldOn(ctx, n.Client, client.ObjectKeyFromObject(in.Pod))
-		if state != nil {
-			if home := pin.AddressHome(state.Status.PodStates[in.Pod.Name], pin.Holders(held, nodes, in.Now), nodes); home != nil {
-				in.Homes = append(in.Homes, home.Name)
-			}
-		}
-		return err
+	if pin.Follows(in.Pod) && state != nil {
+		return n.addAddressHome(ctx, in, state.Status.PodStates[in.Pod.Name])
 	}
 	in.Homes, err = n.homesByAddress(ctx, in, state)
 	return err
+}
+
+// addAddressHome adds the node whose ranges have the recorded addresses, and which holds them.
+func (n *Nominator) addAddressHome(ctx context.Context, in *pin.GateInput, record appsv1beta1.PodState) error {
+	held, nodes, err := cluster.HeldOn(ctx, n.Client, client.ObjectKeyFromObject(in.Pod))
+	if err != nil || len(held) == 0 {
+		return err
+	}
+	holders := pin.Holders(held, nodes, in.Now)
+	home := pin.AddressHome(record, holders, nodes)
+	if home == nil {
+		if nodes, err = cluster.WithRanges(ctx, n.Workloads.Live, nodes); err != nil {
+			return err
+		}
+		home = pin.AddressHome(record, holders, nodes)
+	}
+	if home != nil {
+		in.Homes = append(in.Homes, home.Name)
+	}
+	return nil
 }
 
 // homesByAddress adds the node that holds the addresses of a later life than the recorded one.

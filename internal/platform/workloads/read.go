@@ -2,7 +2,9 @@ package workloads
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -80,6 +82,51 @@ func (r *Reader) Read(ctx context.Context, namespace string, t workload.Target) 
 		unread, err = r.scale(ctx, object, &read)
 	}
 	return &read, unread, err
+}
+
+// Wants reports whether a workload wants a pod with such a name, of any kind whose pods return under their names. It does while
+// that cannot be known.
+func (r *Reader) Wants(ctx context.Context, pod client.ObjectKey) (bool, error) {
+	at := strings.LastIndexByte(pod.Name, '-')
+	if at < 0 {
+		return false, nil
+	}
+	targets := []workload.Target{{Group: appsv1.GroupName, Kind: StatefulSets.Kind, Name: pod.Name[:at]}}
+	for kind, served := range r.known() {
+		if !errors.Is(served.err, errNotServed) {
+			targets = append(targets, workload.Target{Group: kind.Group, Kind: kind.Kind, Name: pod.Name[:at]})
+		}
+	}
+	for _, t := range targets {
+		desired, unread, err := r.Read(ctx, pod.Namespace, t)
+		if err != nil || unread != "" {
+			return true, err
+		}
+		if desired == nil {
+			continue
+		}
+		pods, err := cluster.PodsOf(ctx, r.Cached, pod.Namespace, t)
+		if err != nil || desired.ContainsAny([]string{pod.Name}, pods) {
+			return true, err
+		}
+	}
+	return r.known() == nil, nil
+}
+
+// Gone reports whether a workload does not exist. Of a kind that the cache does not hold, that cannot be known.
+func (r *Reader) Gone(ctx context.Context, namespace string, t workload.Target) (bool, error) {
+	kind, _ := r.Nudged(t)
+	if kind.Empty() {
+		return false, nil
+	}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: t.Name}, Metadata(kind))
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil && !apierrors.IsForbidden(err):
+		return false, fmt.Errorf("get metadata of %s %s/%s: %w", kind.Kind, namespace, t.Name, err)
+	}
+	return false, nil
 }
 
 // scale reads the wanted number of replicas from the scale subresource, in whatever field

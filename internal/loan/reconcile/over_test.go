@@ -1,0 +1,73 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// releases waits until an address is given up. The annotation wakes the Lender, which would look again after ten seconds.
+func releases(t *testing.T, r *limpetv1alpha1.IPReservation) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		env.Annotate(t, r, "example.com/looked-at", time.Now().String())
+		if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != r.Status.Releases() {
+			return fmt.Errorf("labels are %v", r.Labels)
+		}
+		return nil
+	})
+}
+
+// TestWhoReturns scales a workload of another kind than StatefulSet in, and deletes it: each pod that it wants no more, and each
+// owner of a controller that is gone, gives its address up, and no other one.
+func TestWhoReturns(t *testing.T) {
+	env.ServeKinds(t)
+	start(t)
+	for name, kind := range map[string]schema.GroupVersionKind{"Advanced StatefulSet": testenv.KruiseSets, "a kind that a user named": testenv.GameServers} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			env.Remove(t, s.set)
+			size := func(n int64) map[string]any { return map[string]any{testenv.ReplicasField(kind): n} }
+			set := env.OfKind(t, kind, s.set.Namespace, "web", size(2))
+			resized := func(n int64) {
+				env.Change(t, set, func() { set.Object["spec"] = size(n) })
+			}
+			first := s.keeps(t, "web-0", 5)
+			second := s.keeps(t, "web-1", 6)
+			of := s.keeps(t, kind.Group+"/"+kind.Kind+"/web/db", 7)
+			bare := s.keeps(t, "web", 8)
+			releases(t, bare)
+			env.Create(t, testenv.APod("web-0").In(s.set.Namespace).Of(set, kind).With(reservation.ModeAnnotation, "follow").Pod)
+			resized(1)
+			releases(t, second)
+			for _, r := range []*limpetv1alpha1.IPReservation{first, of} {
+				if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != "" {
+					t.Errorf("the address of %s is given up", r.Status.Pod)
+				}
+			}
+			env.Remove(t, &unstructured.Unstructured{Object: set.Object})
+			releases(t, of)
+		})
+	}
+}
+
+// keeps makes the IPReservation of an owner without a pod, of the node at home.
+func (s *scene) keeps(t *testing.T, owner string, host int) *limpetv1alpha1.IPReservation {
+	t.Helper()
+	pod := testenv.APod("x").In(s.set.Namespace).On(s.home.Name).At(fmt.Sprintf("10.%d.1.%d", networks, host))
+	r := testenv.AReservation(pod.Pod, time.Now())
+	until := metav1.NewTime(time.Now().Add(reservation.Forever))
+	r.Name, r.Labels = fmt.Sprint("kept-", host), map[string]string{limpetv1alpha1.LabelNode: s.home.Name}
+	r.Status.Pod, r.Status.Network, r.Status.Until, r.Status.RetainMinutes = owner, reservation.FollowNetwork, &until, int32(reservation.Forever.Minutes())
+	env.Create(t, r)
+	return r
+}

@@ -1,0 +1,68 @@
+package reconcile_test
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// TestARangeOfTheNodeNetwork has its address at home, whatever another node shows, and takes it along when it changes hands.
+func TestARangeOfTheNodeNetwork(t *testing.T) {
+	env.Since(t, 31, "CEL functions for networks")
+	for _, o := range env.Manifest(t, "deploy/node-network/rbac.yaml") {
+		env.Create(t, o)
+	}
+	start(t)
+	s := newScene(t)
+	s.ip = fmt.Sprintf("10.%d.9.5", networks)
+	give := func(node string) *limpetv1alpha1.NodeNetwork {
+		o := &limpetv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: limpetv1alpha1.NodeNetworkName}}
+		o.Spec.Ranges = []limpetv1alpha1.NodeRange{{Node: node, CIDR: fmt.Sprintf("10.%d.9.0/24", networks)}}
+		env.Create(t, o)
+		return o
+	}
+	settings := give(s.home.Name)
+	s.shown(t, s.home)
+	s.shown(t, s.away) // later
+	env.Cordon(t, s.home)
+	pod := s.waiting(t)
+	if b := s.becomes(t, loan.Asked, ""); b.Status.Home != s.home.Name {
+		t.Fatalf("the loan is %+v", b.Status)
+	}
+	s.answers(t, to(loan.Lent))
+	opened(t, pod)
+	bind(t, pod, s.away)
+	s.becomes(t, loan.Lent, s.away.Name)
+	next := testenv.ANode(env.Name("node")).WithRoom(10, 4)
+	env.Create(t, next.Node)
+	env.Remove(t, settings)
+	give(next.Name)
+	env.Change(t, s.home, func() { s.home.Spec.Unschedulable = false }) // nothing tells the Lender of the ranges
+	testenv.Eventually(t, func() error {
+		if b := s.loan(t); b == nil || b.Status.Home != next.Name {
+			return fmt.Errorf("the loan is %+v", b)
+		}
+		return nil
+	})
+}
+
+// TestAHolderLostItsRange asks the new node of the range, which may still have the address.
+func TestAHolderLostItsRange(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	s.ip = fmt.Sprintf("10.%d.2.5", networks)
+	s.shown(t, s.home)
+	env.Cordon(t, s.home)
+	s.waiting(t)
+	testenv.Eventually(t, func() error {
+		if b := s.loan(t); b == nil || b.Status.Home != s.away.Name || loan.Phase(b.Status.Phase) != loan.Asked {
+			return fmt.Errorf("the loan is %+v", b)
+		}
+		return nil
+	})
+}
