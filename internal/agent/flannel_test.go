@@ -149,8 +149,10 @@ func TestAGuestBelowFlannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	isTold()
-	if len(renewed) > 0 {
-		t.Errorf("the route to a guest changed: %+v", <-renewed)
+	for len(renewed) > 0 { // the kernel adds routes of its own
+		if r := <-renewed; r.Protocol == 0x4c {
+			t.Errorf("the route to a guest changed: %+v", r)
+		}
 	}
 	lent := put("web-1", "10.41.2.7", loan.Loan{Home: n.Node, Phase: loan.Asked, Epoch: 10})
 	loanIs(t, lent, &loan.Loan{Home: n.Node, Phase: loan.Lent, Epoch: 10})
