@@ -40,6 +40,7 @@ import (
 	spreadvalidate "github.com/limpet-io/limpet/internal/spread/validate"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // replicas are the webhooks of two replicas, each with a cache, a tally and books of its own. The
@@ -79,7 +80,8 @@ func serveSpreads(t testing.TB, mgr ctrl.Manager, needs []cluster.Needs, reader 
 		return nil, err
 	}
 	var creations []*creation.Handler
-	for _, c := range []cache.Cache{mgr.GetCache(), second} {
+	replicaCaches = []cache.Cache{mgr.GetCache(), second}
+	for _, c := range replicaCaches {
 		spreads, err := newSpread(t.Context(), mgr, c, reader)
 		if err != nil {
 			return nil, err
@@ -101,6 +103,21 @@ func serveSpreads(t testing.TB, mgr ctrl.Manager, needs []cluster.Needs, reader 
 		spreadvalidate.WorkloadSpreadPath: lenient(admission.WithValidator(env.Scheme, validator)),
 		webhookserver.ConversionPath:      conversion.NewWebhookHandler(env.Scheme, mgr.GetConverterRegistry()),
 	}, nil
+}
+
+// replicaCaches are those of the two replicas.
+var replicaCaches []cache.Cache
+
+// filled waits until the caches have what a decision about a subset reads. A replica of a cluster is not Ready before.
+func filled(t testing.TB) {
+	t.Helper()
+	for _, c := range replicaCaches {
+		for _, o := range []client.Object{&corev1.Namespace{}, &limpetv1alpha1.DisruptionBook{}, &appsv1beta1.WorkloadSpread{}} {
+			testenv.Eventually(t, func() error {
+				return client.IgnoreNotFound(c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "none"}, o))
+			})
+		}
+	}
 }
 
 // unjudged makes the API server store any spread, as one of OpenKruise that was there before.

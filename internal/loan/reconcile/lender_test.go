@@ -99,11 +99,16 @@ func (s *scene) waiting(t *testing.T) *corev1.Pod {
 // shown makes the IPReservation that the agent of a node shows of the pod that ended.
 func (s *scene) shown(t *testing.T, node *corev1.Node) *limpetv1alpha1.IPReservation {
 	t.Helper()
+	return s.shownOn(t, node, reservation.FollowNetwork)
+}
+
+func (s *scene) shownOn(t *testing.T, node *corev1.Node, network string) *limpetv1alpha1.IPReservation {
+	t.Helper()
 	pod := testenv.APod("web-0").In(s.set.Namespace).On(node.Name).At(s.ip)
 	r := testenv.AReservation(pod.Pod, time.Now())
 	until := metav1.NewTime(time.Now().Add(reservation.Forever))
 	r.Labels = map[string]string{limpetv1alpha1.LabelNode: node.Name}
-	r.Status.Network, r.Status.Until, r.Status.RetainMinutes = reservation.FollowNetwork, &until, int32(reservation.Forever.Minutes())
+	r.Status.Network, r.Status.Until, r.Status.RetainMinutes = network, &until, int32(reservation.Forever.Minutes())
 	env.Create(t, r)
 	return r
 }
@@ -425,8 +430,7 @@ func TestBelowFlannelBothNodesHaveOneBackend(t *testing.T) {
 	start(t)
 	s := newScene(t)
 	env.Change(t, s.home, func() { s.home.Annotations = loan.FlannelAnnotations("host-gw") })
-	shown := s.shown(t, s.home)
-	env.Change(t, shown, func() { shown.Status.Network = "cbr0" })
+	s.shownOn(t, s.home, "cbr0")
 	env.Cordon(t, s.home)
 	pod := s.waiting(t)
 	s.becomes(t, loan.Asked, "")
