@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
-// TestTheUnservedVersionHasTheMetadata converts as Kubernetes 1.30 asks: from each version into the one that nobody gets.
+// TestTheUnservedVersionHasTheMetadata converts as Kubernetes 1.30 asks: from each version into the one that no client gets.
 func TestTheUnservedVersionHasTheMetadata(t *testing.T) {
 	convert, err := converter(features(Default()), conversion.NewRegistry())
 	if err != nil {

@@ -116,7 +116,7 @@ func TestABundleOfLogs(t *testing.T) {
 		Reader: facts.Reader{Client: env.Client, Now: time.Now}, Namespace: ns, Told: func(string) {},
 		Log: func(ctx context.Context, pod, container string, previous bool) (io.ReadCloser, error) {
 			if _, bounded := ctx.Deadline(); !bounded {
-				t.Error("a kubelet that does not answer keeps the bundle for ever")
+				t.Error("a kubelet that does not answer keeps the bundle forever")
 			}
 			asked = append(asked, fmt.Sprint(pod, " ", container, " ", previous))
 			if previous {

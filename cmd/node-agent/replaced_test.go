@@ -44,7 +44,7 @@ func TestEachMountIsWatched(t *testing.T) {
 }
 
 // TestTheAgentEndsWhenTheHostReplacesADirectory runs the agent with directories of the host mounted as in its container,
-// and replaces one of them: the agent would go on with a directory that nobody else sees.
+// and replaces one of them: the agent would go on with a directory that no other process sees.
 func TestTheAgentEndsWhenTheHostReplacesADirectory(t *testing.T) {
 	for name, replace := range map[string]func(dir string) error{
 		"removed and made again": func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755)) },

@@ -77,7 +77,7 @@ func (a *Agent) findFlannel() (conf plan.FlannelConf, is bool, err error) {
 }
 
 // tellPlugin records for the plugin in which network addresses follow, once all loans of the node's ranges are in the state. A
-// record that somebody has removed or put back is written again.
+// record that was removed or put back is written again.
 func (a *Agent) tellPlugin(conf plan.FlannelConf) error {
 	f := persistence.Follows{Network: conf.Network, Bridge: conf.Bridge, Node: a.Node, Ranges: a.decided.Owns}
 	if !a.lending.knows(f.Ranges) {

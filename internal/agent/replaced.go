@@ -8,7 +8,7 @@ import (
 )
 
 // replaced returns an error when the host has removed or renamed a directory since the container of the agent was made.
-// What the agent reads and writes there concerns nobody any more: it ends, and its next container has the new directory.
+// What the agent reads and writes there concerns no pod any more: it ends, and its next container has the new directory.
 func (a *Agent) replaced() (why error) {
 	a.step("directories", func() error {
 		now, err := machine.Mounted(a.Directories...)

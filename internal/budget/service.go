@@ -24,7 +24,7 @@ const (
 	unasked = 30 * time.Second
 	// mostSkew is how far the clocks of two replicas may differ. A time that is later was not written by one of them.
 	mostSkew = 5 * time.Second
-	// longestSleep is the longest time for which a client library is told to sleep without a word to its user.
+	// longestSleep is the longest time for which a client library is told to sleep before its user learns of it.
 	longestSleep = 30 * time.Second
 )
 

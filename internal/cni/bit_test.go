@@ -166,7 +166,7 @@ func (n *bitNode) places() map[string]place {
 
 // TestAFlippedBitNeverStopsTheNode flips one bit at each place of a state. Then pods end, start and come back, before and after
 // the agent folds the journal. No verb fails or waits, no file grows, no address has two holders, and no reservation is lost
-// without a word. What stands in a fold, or in the header of a journal, costs none.
+// silently. What stands in a fold, or in the header of a journal, costs none.
 func TestAFlippedBitNeverStopsTheNode(t *testing.T) {
 	seed := uint64(1)
 	if *explore {

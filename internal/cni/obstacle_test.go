@@ -35,7 +35,7 @@ func TestPodsEndBesideAnObstacle(t *testing.T) {
 	}
 }
 
-// TestAPodThatAsksForNothingDoesNotWait rebuilds a pod by force where the runtime passes no annotations. Nobody has told
+// TestAPodThatAsksForNothingDoesNotWait rebuilds a pod by force where the runtime passes no annotations. No program has told
 // that one of the lives asks for a reservation, so the successor takes a free address at once (rule 10). It waits once
 // the agent has told it of the predecessor.
 func TestAPodThatAsksForNothingDoesNotWait(t *testing.T) {

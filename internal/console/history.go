@@ -149,7 +149,7 @@ func PodState(p *corev1.Pod) string {
 	return state(p)
 }
 
-// events returns what Limpet told of a pod, the newest first.
+// events returns what Limpet reported about a pod, the newest first.
 func events(f *facts.Facts, namespace, name string) []Told {
 	told := []Told{}
 	for _, e := range f.Events {

@@ -72,7 +72,7 @@ func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool) {
 }
 
 // A CloneSet replaces a pod before the cache shows the deletion. The webhook waits, and the new pod
-// gets the subset of the deleted one. A pod beyond the size of the CloneSet waits in vain, and is
+// gets the subset of the deleted one. A pod beyond the size of the CloneSet waits without effect, and is
 // not refused.
 func TestAReplacedPodOfACloneSetKeepsTheSubset(t *testing.T) {
 	serve(t)

@@ -69,8 +69,8 @@ func TestRecordsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A pod whose record does not fit is told of once, and released in time; its next life waits
-// anew, for the webhook cannot know that it was released.
+// A pod whose record does not fit is reported once, and released in time; its next life waits
+// again, for the webhook cannot know that it was released.
 func TestWaitThatDoesNotFit(t *testing.T) {
 	state := testenv.APersistentPodState("web").Requires(hostname).PersistentPodState
 	metav1.SetMetaDataAnnotation(&state.ObjectMeta, pin.AnnotationReleaseAfter, "10m")

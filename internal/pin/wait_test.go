@@ -92,8 +92,8 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 	}
 }
 
-// A pod waits for a place that has no record, since its PersistentPodState was made anew.
-// It is told of once, and released in time all the same.
+// A pod waits for a place that has no record, since its PersistentPodState was made again.
+// It is reported once, and released in time all the same.
 func TestRecordOfAPodThatWaitsForARecalledPlace(t *testing.T) {
 	cases := map[string]struct {
 		recalled string
@@ -254,7 +254,7 @@ func TestRecordForgetsAWaitThatIsOver(t *testing.T) {
 	}
 }
 
-// A pod that is scaled away while it waits begins anew when it is wanted again.
+// A pod that is scaled away while it waits begins again when it is wanted again.
 func TestRecordForgetsTheWaitOfAPodThatIsNotWanted(t *testing.T) {
 	state := testenv.APersistentPodState("web").Requires(hostname).Recorded("web-0", "n1", map[string]string{hostname: "n1"})
 	record := state.Status.PodStates["web-0"]

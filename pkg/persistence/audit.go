@@ -24,7 +24,7 @@ type Fault struct {
 	Problem string
 }
 
-// mostFaults is the number of faults of each kind that a report names. A wholly wrong index has one for each address.
+// mostFaults is the number of faults of each kind that a report names. A completely wrong index has one for each address.
 const mostFaults = 10_000
 
 // Report is the result of an audit.

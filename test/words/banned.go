@@ -1,4 +1,4 @@
-// Package words checks the plain words of this repository: its identifiers, the texts
+// Package words checks the plain words of this repository: its identifiers, comments, the texts
 // that users see, and its documents.
 package words
 

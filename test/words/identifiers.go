@@ -27,7 +27,7 @@ func goFiles(dir string, visit func(path string, fset *token.FileSet, file *ast.
 			return nil // the lists themselves
 		}
 		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err == nil {
 			visit(path, fset, file)
 		}
@@ -145,6 +145,19 @@ func badTexts(dir string) ([]string, error) {
 		for _, text := range texts(file) {
 			for _, complaint := range phrasesIn(text.Value) {
 				bad = append(bad, fmt.Sprintf("%s: %s", fset.Position(text.Pos()), complaint))
+			}
+		}
+	})
+	return bad, err
+}
+
+// badComments lists the comments in Go files below a directory that have a better phrase.
+func badComments(dir string) ([]string, error) {
+	var bad []string
+	err := goFiles(dir, func(_ string, fset *token.FileSet, file *ast.File) {
+		for _, comment := range file.Comments {
+			for _, complaint := range phrasesIn(comment.Text()) {
+				bad = append(bad, fmt.Sprintf("%s: %s", fset.Position(comment.Pos()), complaint))
 			}
 		}
 	})

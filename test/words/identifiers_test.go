@@ -37,6 +37,19 @@ func TestTextsArePlain(t *testing.T) {
 	}
 }
 
+// TestCommentsArePlain checks the comments of the code and of its tests.
+func TestCommentsArePlain(t *testing.T) {
+	for _, room := range rooms {
+		bad, err := badComments(filepath.Join(root, room))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, complaint := range bad {
+			t.Error(complaint)
+		}
+	}
+}
+
 func TestBetterName(t *testing.T) {
 	tests := map[string]struct{ id, want string }{
 		"a banned identifier":           {"nudger", "Resyncer"},

@@ -62,7 +62,7 @@ func TestBreakGlass(t *testing.T) {
 	}
 }
 
-// The command of the manual works for a person who has the documented role and no other right. The role lets nobody
+// The command of the manual works for a person who has the documented role and no other right. The role lets no person
 // become another user or group, nor do anything else.
 func TestTheCommandOfBreakGlass(t *testing.T) {
 	serve(t)

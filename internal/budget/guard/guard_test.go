@@ -223,7 +223,7 @@ func TestAnEvictionWhosePodCannotBeReadMayBeTriedAgain(t *testing.T) {
 }
 
 // A refusal names each budget as the cause that drains and autoscalers know, and no time to
-// wait: client libraries would repeat the request without a word.
+// wait: client libraries would repeat the request silently.
 func TestARefusalIsTheOneOfADisruptionBudget(t *testing.T) {
 	w := &watchman{answer: refused("one pod must stay", budget.ReasonExhausted, "a", "b")}
 	handler := guard.Handler{Judge: w.Judge}

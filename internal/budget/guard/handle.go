@@ -232,7 +232,7 @@ func respond(r disruption.Request, a disruption.Answer) admission.Response {
 
 // refusal is an answer after which clients such as kubectl drain try again. The cause is the one
 // of a PodDisruptionBudget, which autoscalers know. It names no time to wait: client libraries
-// would sleep and repeat the request without a word to their user.
+// would sleep and repeat the request before they tell their user.
 func refusal(a disruption.Answer) admission.Response {
 	var causes []metav1.StatusCause
 	for _, message := range causesOf(a) {

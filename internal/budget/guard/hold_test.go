@@ -216,7 +216,7 @@ func TestAForgedReviewExtendsNoWait(t *testing.T) {
 	}
 }
 
-// A pod that is rebuilt while it is taken out of service has a successor that nobody has asked about.
+// A pod that is rebuilt while it is taken out of service has a successor, about which no request asks.
 func TestTheSuccessorOfAPodIsNotLetGo(t *testing.T) {
 	serve(t)
 	ns, pods := asked(t, 1)

@@ -38,7 +38,7 @@ func forged(pod *corev1.Pod, edit func(*corev1.Pod)) *corev1.Pod {
 }
 
 // Reviews that no API server made, of pods that it does not have, are in no book: they neither take a unit nor
-// wait, however they come. A pod of another UID under the name of one that runs frames nobody.
+// wait, however they come. A pod of another UID under the name of one that runs frames no user.
 func TestReviewsOfStrangersAreInNoBook(t *testing.T) {
 	handler, _, pods := forger(t)
 	ns := pods[0].Namespace

@@ -154,7 +154,7 @@ func (r *Reconciler) finish(s *situation, last known, sights map[types.UID]sight
 func (r *Reconciler) keepBook(ctx context.Context, s *situation, lost []loss) (ledger.Book, error) {
 	_, fresh := ledger.Refresh(s.book, s.seen, s.now)
 	if book, ended := ledger.Observe(s.book, s.seen, s.now); !fresh && len(ended) == 0 && len(lost) == 0 {
-		return book, nil // without the requests that nobody has repeated
+		return book, nil // without the requests that no client has repeated
 	}
 	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
 		book, changed := ledger.Refresh(book, s.seen, s.now)

@@ -50,7 +50,7 @@ type Pod struct {
 	Past []Past `json:"past"`
 }
 
-// Past is a rebuild, or another event that Limpet told of the pod.
+// Past is a rebuild, or another event that Limpet reported about the pod.
 type Past struct {
 	Time time.Time `json:"time"`
 	// What is Kept, Moved, Lost or the reason of another event.
@@ -168,7 +168,7 @@ func withLast(told []Past, last appsv1beta1.Rebuild) []Past {
 	return told
 }
 
-// past returns what Limpet told of each pod, the newest first.
+// past returns what Limpet reported about each pod, the newest first.
 func past(events []corev1.Event) map[key][]Past {
 	told := map[key][]Past{}
 	for i := range events {

@@ -55,7 +55,7 @@ type Planner struct {
 	Recorded func(ctx context.Context, namespace string, owner workload.Target) (map[string]string, error)
 
 	adopted fair.Memory[adoptionKey, adoption]
-	told    fair.Rests[string] // namespaces that were told of a pod without a subset
+	told    fair.Rests[string] // namespaces in which a pod without a subset was reported
 }
 
 var _ creation.Planner = (*Planner)(nil)

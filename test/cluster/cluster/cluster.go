@@ -44,7 +44,7 @@ type record struct {
 }
 
 // Up starts a cluster and returns when its API server answers and all nodes have
-// registered and got pod CIDRs. They are not Ready until somebody installs a pod
+// registered and got pod CIDRs. They are not Ready until the caller installs a pod
 // network, see WaitReady. What Up started is taken down again when it fails.
 func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if err := config.complete(); err != nil {
