@@ -83,12 +83,15 @@ type Book struct {
 	Waiting []Waiting
 	// Decisions, the newest first.
 	Decisions []Decision
+	// Shares of budgets over sites.
+	Shares []Share
 }
 
 // Copy returns a book that shares nothing with b.
 func Copy(b Book) Book {
 	b.Entries = maps.Clone(b.Entries)
 	b.Waiting = slices.Clone(b.Waiting)
+	b.Shares = slices.Clone(b.Shares)
 	b.Decisions = slices.Clone(b.Decisions)
 	for i := range b.Decisions {
 		b.Decisions[i].Budgets = slices.Clone(b.Decisions[i].Budgets)

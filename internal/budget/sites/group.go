@@ -1,0 +1,124 @@
+package sites
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Site is a budget: its cluster, namespace and name, separated by slashes.
+type Site string
+
+// SiteOf names a budget. The cluster is "" where it has no name.
+func SiteOf(cluster, namespace, name string) Site {
+	return Site(cluster + "/" + namespace + "/" + name)
+}
+
+// Spec is what one budget says about sites.
+type Spec struct {
+	// MaxUnavailable or MinAvailable is set, to a number for the pods of all sites together.
+	MaxUnavailable, MinAvailable *intstr.IntOrString
+	// Members are the sites, in order, the budget itself among them.
+	Members []Site
+}
+
+// Hash tells whether two specs of one budget say the same.
+func (s Spec) Hash() string { return hash(fmt.Sprint(s.least(), s.number()), s.Members) }
+
+func (s Spec) least() bool { return s.MinAvailable != nil }
+
+func (s Spec) number() int32 {
+	if s.least() {
+		return s.MinAvailable.IntVal
+	}
+	if s.MaxUnavailable == nil {
+		return 0
+	}
+	return s.MaxUnavailable.IntVal
+}
+
+// Group is a set of sites that share units.
+type Group struct {
+	ID      string
+	Members []Site // in order; the first one is the home of the units
+	// Least: the number is how many pods must be available, and not how many may be unavailable.
+	Least  bool
+	Number int32
+}
+
+func groupOf(members []Site, least bool, number int32) Group {
+	return Group{ID: hash(fmt.Sprint(least, number), members), Members: members, Least: least, Number: number}
+}
+
+// Peers are the other members of a group.
+func (g Group) Peers(self Site) []Site {
+	return slices.DeleteFunc(slices.Clone(g.Members), func(s Site) bool { return s == self })
+}
+
+// Known is what is known of a peer's budget.
+type Known struct {
+	Spec     Spec
+	Expected int32
+}
+
+// GroupsOf returns in which groups a site is. Where all members name the same members, they are one group. Where a
+// site has other neighbours than its peers, as in a ring, it shares one unit with each: no two neighbours have a pod
+// away at a time. That needs a number by which one pod may be away. The problem is "" or says why there is no group.
+func GroupsOf(self Site, own Spec, expected int32, peers map[Site]Known) (groups []Group, problem string) {
+	same := true
+	for _, site := range own.Members {
+		if site == self {
+			continue
+		}
+		peer, known := peers[site]
+		switch {
+		case !known:
+			return nil, fmt.Sprintf("peer %s was not read", site)
+		case !slices.Contains(peer.Spec.Members, self):
+			return nil, fmt.Sprintf("peer %s does not name this budget in spec.federation", site)
+		case peer.Spec.least() != own.least() || peer.Spec.number() != own.number():
+			return nil, fmt.Sprintf("peer %s has another number: maxUnavailable or minAvailable must be the same everywhere", site)
+		}
+		expected += peer.Expected
+		same = same && slices.Equal(peer.Spec.Members, own.Members)
+	}
+	if same {
+		return []Group{groupOf(own.Members, own.least(), own.number())}, ""
+	}
+	away := own.number()
+	if own.least() {
+		away = expected - away
+	}
+	if away != 1 {
+		return nil, fmt.Sprintf("its peers name other peers, and %d pods may be away: name the same peers everywhere, or let one pod be away", away)
+	}
+	for _, site := range own.Members {
+		if site != self {
+			groups = append(groups, groupOf(slices.Sorted(slices.Values([]Site{self, site})), false, 1))
+		}
+	}
+	return groups, ""
+}
+
+func hash(terms string, members []Site) string {
+	text := terms
+	for _, m := range members {
+		text += "\n" + string(m)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// agreement is what sites agree on: their group, and a nonce of each.
+func agreement(group string, nonces map[Site]string) string {
+	var lines []Site
+	for _, site := range slices.Sorted(maps.Keys(nonces)) {
+		lines = append(lines, site+" "+Site(nonces[site]))
+	}
+	return hash(strings.TrimSpace(group), lines)
+}

@@ -1,0 +1,190 @@
+package sites
+
+import (
+	"slices"
+	"time"
+
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+)
+
+// Report is what a site shows its peers of one group.
+type Report struct {
+	Share ledger.Share
+	// Short is how many pods are away beyond the share.
+	Short int32
+	// Since is when the oldest request was refused that waits for a unit; zero for none.
+	Since time.Time
+}
+
+// Input is what a site knows of one group.
+type Input struct {
+	Self  Site
+	Group Group
+	// Share is that of the book that the plan is for; zero for none.
+	Share ledger.Share
+	// Used is how many pods are unavailable here, and Has how many are available.
+	Used, Has int32
+	// Certain tells that no pod counts as available that may be gone. Else nothing is sent, and no base is counted.
+	Certain bool
+	// Since is when the oldest request was refused here; zero for none.
+	Since time.Time
+	// Peers are the last known reports. A report may be old.
+	Peers map[Site]Report
+	// Fresh is a nonce that was never used.
+	Fresh string
+}
+
+// Number is what a share lets the site do: how many pods may be unavailable here, or how many must be available.
+func Number(g Group, s ledger.Share) int32 {
+	if g.Least {
+		return s.Base - int32(s.Net())
+	}
+	return s.Base + int32(s.Net())
+}
+
+// Spare is how many further pods may go by a share; below 0 for what is short.
+func Spare(in Input, s ledger.Share) int32 {
+	if in.Group.Least {
+		return in.Has - Number(in.Group, s)
+	}
+	return min(Number(in.Group, s)-in.Used, in.Has)
+}
+
+// ReportOf is what the site shows of a share.
+func ReportOf(in Input, s ledger.Share) Report {
+	r := Report{Share: s, Since: in.Since}
+	if s.Agreement != "" {
+		r.Short = max(-Spare(in, s), 0)
+	}
+	return r
+}
+
+// Plan returns the share as it shall be. A closed share counts with its nonce what is away by then.
+func Plan(in Input) ledger.Share {
+	s := in.Share
+	s.Peers = slices.Clone(s.Peers)
+	if s.Open && in.ended(s) {
+		s = ledger.Share{Budget: s.Budget, UID: s.UID, Spec: s.Spec}
+	}
+	if s.Group = in.Group.ID; s.Nonce == "" && in.Certain {
+		s.Nonce, s.Base = in.Fresh, in.Used
+		if in.Group.Least {
+			s.Base = in.Has
+		}
+	}
+	if !s.Open && s.Nonce != "" {
+		s = in.agree(s)
+	}
+	if s.Open {
+		s = in.send(in.take(s))
+	}
+	return s
+}
+
+// ended reports whether the agreement is over: a peer has another nonce, or has taken what was never sent, because
+// the book was put back from a copy.
+func (in *Input) ended(s ledger.Share) bool {
+	return slices.ContainsFunc(s.Peers, func(known ledger.PeerUnits) bool {
+		r, heard := in.Peers[Site(known.Site)]
+		if !heard || r.Share.Nonce == "" {
+			return false
+		}
+		took, _ := r.Share.Peer(string(in.Self))
+		return r.Share.Nonce != known.Nonce || r.Share.Agreement == s.Agreement && took.Taken > known.Sent
+	})
+}
+
+// agree brings a closed site into the agreement of all, and opens it when the others are in it.
+func (in *Input) agree(s ledger.Share) ledger.Share {
+	nonces := map[Site]string{in.Self: s.Nonce}
+	var peers []ledger.PeerUnits
+	for _, site := range in.Group.Peers(in.Self) {
+		r, heard := in.Peers[site]
+		if !heard || r.Share.Nonce == "" {
+			return s
+		}
+		nonces[site] = r.Share.Nonce
+		peers = append(peers, ledger.PeerUnits{Site: string(site), Nonce: r.Share.Nonce})
+	}
+	s.Agreement, s.Peers = agreement(in.Group.ID, nonces), peers
+	home := in.Group.Members[0]
+	if in.Self != home {
+		s.Open = in.Peers[home].Share.Open && in.Peers[home].Share.Agreement == s.Agreement
+		return s
+	}
+	rest := in.Group.Number
+	for _, p := range peers {
+		r := in.Peers[Site(p.Site)].Share
+		if r.Agreement != s.Agreement {
+			return s
+		}
+		rest -= r.Base
+	}
+	s.Base, s.Open = rest, true
+	return s
+}
+
+// take takes what peers have sent.
+func (in *Input) take(s ledger.Share) ledger.Share {
+	for i, known := range s.Peers {
+		if r := in.Peers[Site(known.Site)]; r.Share.Agreement == s.Agreement {
+			gave, _ := r.Share.Peer(string(in.Self))
+			s.Peers[i].Taken = max(known.Taken, gave.Sent)
+		}
+	}
+	return s
+}
+
+// send gives spare units to peers that are short, and then to those that have waited longest. A site that waits
+// itself keeps one for whoever waited longer.
+func (in *Input) send(s ledger.Share) ledger.Share {
+	for spare := Spare(*in, s); in.Certain && spare > 0; spare-- {
+		to := in.neediest(s, spare == 1)
+		if to < 0 {
+			break
+		}
+		s.Peers[to].Sent++
+	}
+	return s
+}
+
+// neediest returns the peer that shall have the next unit; -1 for none.
+func (in *Input) neediest(s ledger.Share, last bool) int {
+	best, bestNeed := -1, need{}
+	for i, known := range s.Peers {
+		r := in.Peers[Site(known.Site)]
+		took, _ := r.Share.Peer(string(in.Self))
+		onWay := int32(known.Sent - took.Taken)
+		if r.Share.Agreement != s.Agreement || onWay > 0 && onWay >= r.Short {
+			continue
+		}
+		n := need{short: r.Short > 0, since: r.Since, site: Site(known.Site)}
+		if n.some() && (best < 0 || n.before(bestNeed)) {
+			best, bestNeed = i, n
+		}
+	}
+	if own := (need{since: in.Since, site: in.Self}); last && own.some() && own.before(bestNeed) {
+		return -1
+	}
+	return best
+}
+
+// need is why a site shall have a unit.
+type need struct {
+	short bool
+	since time.Time
+	site  Site
+}
+
+func (n need) some() bool { return n.short || !n.since.IsZero() }
+
+// before orders needs in the same way at each site, whatever its clock shows.
+func (n need) before(other need) bool {
+	switch {
+	case n.short != other.short:
+		return n.short
+	case !n.since.Equal(other.since):
+		return !n.since.IsZero() && (other.since.IsZero() || n.since.Before(other.since))
+	}
+	return n.site < other.site
+}

@@ -1,0 +1,61 @@
+package ledger
+
+import "slices"
+
+// Share is what a book holds of a budget over sites, for one group of sites that agree on a number.
+// Package internal/budget/sites says how it changes.
+type Share struct {
+	Budget, UID string // the budget
+	// Spec is what the spec of the budget said, and Group what the sites agree on, each as a hash.
+	Spec, Group string
+	// Nonce is a random text: a share that was lost or closed is never taken for its successor. Base is the number
+	// that the share has at the beginning of the agreement.
+	Nonce string
+	Base  int32
+	// Agreement is a hash of the nonces of all sites, and Peers has those that it was made of. Open tells
+	// that units may be used, sent and taken.
+	Agreement string
+	Open      bool
+	Peers []PeerUnits
+}
+
+// PeerUnits are the units that went to a peer and came from it since the beginning of the agreement. Both only grow.
+type PeerUnits struct {
+	Site, Nonce string
+	Sent, Taken int64
+}
+
+// Net is how many units came, less those that went.
+func (s Share) Net() (n int64) {
+	for _, p := range s.Peers {
+		n += p.Taken - p.Sent
+	}
+	return n
+}
+
+// Peer returns the units of one peer; false for a site that the agreement does not have.
+func (s Share) Peer(site string) (PeerUnits, bool) {
+	for _, p := range s.Peers {
+		if p.Site == site {
+			return p, true
+		}
+	}
+	return PeerUnits{}, false
+}
+
+// SharesOf returns the shares of a budget.
+func SharesOf(b Book, budget, uid string) (found []Share) {
+	for _, s := range b.Shares {
+		if s.Budget == budget && s.UID == uid {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// PutShares replaces the shares of all budgets of a name.
+func PutShares(b Book, budget string, shares []Share) Book {
+	b.Shares = slices.DeleteFunc(slices.Clone(b.Shares), func(s Share) bool { return s.Budget == budget })
+	b.Shares = append(b.Shares, shares...)
+	return b
+}
