@@ -14,6 +14,7 @@ import (
 
 	budgetadmit "github.com/limpet-io/limpet/internal/budget/admit"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/budget/peers"
 	budgetcontroller "github.com/limpet-io/limpet/internal/budget/reconcile"
 	budgetvalidate "github.com/limpet-io/limpet/internal/budget/validate"
 	claimcontroller "github.com/limpet-io/limpet/internal/claim/reconcile"
@@ -83,6 +84,7 @@ type shared struct {
 	disruption *disruption.Reader
 	books      *books.Books
 	judge      *disruption.Judge
+	peers      *peers.Peers // reads budgets of other clusters
 	// sightings tell where deleted pods ran.
 	sightings *cluster.Sightings
 	// tally counts the pods of owners and subsets, and sizes reads how many pods workloads want.
@@ -254,7 +256,7 @@ func budgetReconcilers(s shared) []reconciler {
 	c, live := s.leading, s.mgr.GetAPIReader()
 	return []reconciler{
 		&budgetcontroller.Reconciler{
-			Client: c, Reader: s.disruption, Books: s.books, Kinds: s.reader.Registry, Clock: s.clock, Events: s.events,
+			Client: c, Reader: s.disruption, Books: s.books, Peers: s.peers, Kinds: s.reader.Registry, Clock: s.clock, Events: s.events,
 			Prober:  &budgetcontroller.Prober{Client: c, Live: live, Configuration: webhookConfiguration},
 			Metrics: budgetcontroller.NewMetrics(metrics.Registry, s.clock),
 		},

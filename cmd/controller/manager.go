@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/budget/peers"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/evict"
@@ -143,8 +144,9 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
 	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: s.clock})
+	s.peers = peers.New(peers.Options{Cluster: o.ClusterName, Kubeconfig: o.PeersKubeconfig, Scheme: mgr.GetScheme(), Cached: mgr.GetCache(), Live: live})
 	s.judge = disruption.NewJudge(disruption.Options{
-		Reader: s.disruption, Books: s.books, Live: live, Access: mgr.GetClient(), Clock: s.clock, MaxReservation: o.MaxReservation,
+		Reader: s.disruption, Books: s.books, Live: live, Peers: s.peers, Access: mgr.GetClient(), Clock: s.clock, MaxReservation: o.MaxReservation,
 		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),
 	})
 	s.evictor = &evict.Evictor{Client: s.leading, Ask: s.judge.Leave}

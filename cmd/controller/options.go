@@ -29,6 +29,8 @@ type Options struct {
 	LeaderElect       bool
 	MaxReservation    time.Duration
 	NodeEnders        []string
+	ClusterName       string
+	PeersKubeconfig   string
 	Host              string // the name of this replica's machine, which is that of its pod; no flag
 }
 
@@ -52,6 +54,7 @@ func Default() Options {
 		HealthAddress:     ":8081",
 		LeaderElect:       true,
 		MaxReservation:    reservation.DefaultMaxRetain,
+		PeersKubeconfig:   "/etc/limpet/peers/kubeconfig",
 		NodeEnders:        []string{"system:serviceaccount:kube-system:karpenter", "system:serviceaccount:karpenter:karpenter"},
 	}
 }
@@ -73,6 +76,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one replica at a time run the reconcilers")
 	fs.StringSliceVar(&o.NodeEnders, "node-enders", o.NodeEnders, "users that delete the pods of a node at the node's deadline; while the Node is being deleted, budgets allow that and account for it")
+	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName, "name by which budgets of other clusters name this one; empty: budgets have peers in this cluster alone")
+	fs.StringVar(&o.PeersKubeconfig, "peers-kubeconfig", o.PeersKubeconfig, "file with a context for each other cluster, under the name of that cluster; it is read again when it changes")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation,
 		"longest time that a pod may keep its addresses reserved; the same as ipam.maxReservation in the network configuration")
 }

@@ -25,6 +25,7 @@ const (
 	ReasonPolicy       Reason = "AllowedByPolicy"          // the policy of the vector is Allow
 	ReasonExhausted    Reason = "BudgetExhausted"          // a budget has no unit left
 	ReasonUnknownSize  Reason = "SizeUnknown"              // the size of a workload cannot be read
+	ReasonPeers        Reason = "PeersNotReady"            // the peers of a budget have not agreed, do not answer, or lack pods
 	ReasonPDB          Reason = "PodDisruptionBudget"      // a native budget will refuse
 	ReasonManyPDBs     Reason = "ManyPodDisruptionBudgets" // several native budgets select the pod: the API server would answer 500
 	ReasonAddress      Reason = "IPNotRetainable"          // keep-place: the address of the pod would not be held

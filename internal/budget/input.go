@@ -54,6 +54,10 @@ type Budget struct {
 	Exempt bool
 	// Leaves tells that the request takes the pod out of this budget, see Leaves.
 	Leaves bool
+	// Sites are the peers of a budget with federation; nil for none. Closed says why such a budget lets no pod go
+	// now; "" where it may.
+	Sites  *Sites
+	Closed string
 }
 
 // Of returns what the object of a budget says. The caller adds the facts about the

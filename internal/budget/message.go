@@ -47,6 +47,8 @@ func refusal(in *Input, blocks []block) string {
 func (in *Input) why(b block) string {
 	name := clean(Title(b.budget.blocking()))
 	switch b.reason {
+	case ReasonPeers:
+		return fmt.Sprintf("%s lets no pod go: %s.", name, sentence(b.budget.Closed))
 	case ReasonUnknownSize:
 		return fmt.Sprintf("%s cannot read the size of the workload: %s.", name, sentence(b.budget.Unknown))
 	case ReasonAddress:
@@ -62,13 +64,20 @@ func (in *Input) why(b block) string {
 
 // Explain says what a budget needs, what it has, and which pods have its units.
 func Explain(b Budget, book ledger.Book, now time.Time) string {
+	if b.Closed != "" {
+		return fmt.Sprintf("lets no pod go: %s.", sentence(b.Closed))
+	}
 	n := Count(b, book, now)
 	if n.Unknown != "" {
 		if _, known := b.desired(); !known {
 			return fmt.Sprintf("cannot read the size of the workload: %s.", sentence(n.Unknown))
 		}
 	}
-	text := fmt.Sprintf("needs %d of %d pods available (%s) and has %d.", n.Desired, n.Total, b.limit(), n.Current)
+	limit := b.limit()
+	if b.Sites != nil {
+		limit = b.units()
+	}
+	text := fmt.Sprintf("needs %d of %d pods available (%s) and has %d.", n.Desired, n.Total, limit, n.Current)
 	if list := holders(&b, book, now); list != "" {
 		text += " Not available: " + list + "."
 	}
@@ -148,6 +157,10 @@ func (p *Pod) state(b *Budget) string {
 func (in *Input) unblock(b block, pod string) string {
 	desired, _ := b.budget.desired()
 	switch {
+	case b.reason == ReasonPeers:
+		return fmt.Sprintf("Pod %s may go when all peers answer, agree, and have the pods that they must have.", pod)
+	case b.reason == ReasonExhausted && b.budget.Sites != nil:
+		return fmt.Sprintf("Pod %s may go when a peer has sent a unit, which this request asks for, or when one more pod is available.", pod)
 	case b.reason == ReasonUnknownSize:
 		return fmt.Sprintf("Pod %s may go when the size can be read, or with protectTotalReplicas.", pod)
 	case b.reason == ReasonAddress, b.reason == ReasonNode:

@@ -33,6 +33,7 @@ func Plan(in Input) Decision {
 	if d, refused := planPDBs(in); refused {
 		return d
 	}
+	in.Budgets = Local(in.Budgets, in.Book)
 	judged, accounted := in.split()
 	if len(judged) == 0 {
 		return in.account(accounted)
@@ -97,7 +98,7 @@ func (in *Input) split() (judged, accounted []*Budget) {
 		if in.Vector == Leave && !b.Leaves {
 			continue // the budget keeps the pod
 		}
-		if b.judges(in.Vector) || b.Leaves && b.judges(Leave) {
+		if b.Judges(in.Vector) || b.Leaves && b.Judges(Leave) {
 			judged = append(judged, b)
 			continue
 		}
@@ -106,8 +107,8 @@ func (in *Input) split() (judged, accounted []*Budget) {
 	return judged, accounted
 }
 
-// judges reports whether the budget may refuse a vector.
-func (b *Budget) judges(v Vector) bool {
+// Judges reports whether the budget may refuse a vector.
+func (b *Budget) Judges(v Vector) bool {
 	return !b.Exempt && b.Rules.policy(v) == Check && b.Rules.protects(v)
 }
 
@@ -155,7 +156,7 @@ func (in *Input) blocks(judged []*Budget) []block {
 }
 
 // ranks order the reasons of a refusal by several budgets.
-var ranks = []Reason{ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNode, ReasonFull}
+var ranks = []Reason{ReasonPeers, ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNode, ReasonFull}
 
 // judge returns why a budget refuses; "" when it does not.
 //
@@ -170,8 +171,10 @@ func (in *Input) judge(b *Budget) Reason {
 	if in.Vector == ScaleIn && b.Unknown == "" {
 		desired = min(desired, b.Expected) // a workload that wants fewer pods than minAvailable says
 	}
-	open := known && desired == 0 || !known && in.Vector == Teardown
+	open := b.Sites == nil && (known && desired == 0 || !known && in.Vector == Teardown)
 	switch {
+	case serving && b.Closed != "":
+		return ReasonPeers
 	case serving && !known && !open:
 		return ReasonUnknownSize
 	case serving && !open && b.available(in.Book, in.Now, in.Pod.UID) < desired:
@@ -268,7 +271,7 @@ func Count(b Budget, book ledger.Book, now time.Time) Numbers {
 	if b.Unknown != "" {
 		n.Total = int32(len(b.Pods))
 	}
-	if !known {
+	if !known || b.Closed != "" {
 		n.Desired = n.Total
 		return n
 	}

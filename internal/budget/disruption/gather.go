@@ -187,6 +187,7 @@ type covering struct {
 	object  *policyv1beta1.PodUnavailableBudget
 	matcher budget.Matcher
 	divided *limpetv1alpha1.DistributedPodDisruptionBudget // of which object is what budget.Undivided returns; nil for none
+	sites   *budget.Sites                                  // the peers of divided, where they were asked
 	leaves  bool                                           // the request takes the pod out of the budget, now or by the garbage collector
 }
 

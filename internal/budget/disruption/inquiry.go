@@ -123,7 +123,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 		in.ForUID = string(pod.UID)
 	}
 	keeps := false
-	for _, covering := range c.covering {
+	for i, covering := range c.covering {
 		f, err := j.reader.Facts(ctx, covering.object, now)
 		if err != nil {
 			return in, fmt.Errorf("count pods of budget %s: %w", covering.object.Name, err)
@@ -136,6 +136,10 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 			in.Budgets = append(in.Budgets, f.Budget)
 			continue
 		}
+		if covering.sites == nil && (f.Budget.Leaves || f.Budget.Judges(c.vector)) { // once for a decision that is made again
+			c.covering[i].sites = SitesOf(ctx, j.peers.Cluster, j.peers.Read, covering.divided)
+		}
+		f.Budget.Sites = c.covering[i].sites
 		split, err := j.reader.groupsOf(ctx, covering.divided, &f, pod, now)
 		if err != nil {
 			return in, fmt.Errorf("count groups of budget %s: %w", covering.object.Name, err)
@@ -193,7 +197,7 @@ func left(in budget.Input, d budget.Decision) []string {
 		return nil
 	}
 	var lines []string
-	for _, b := range in.Budgets {
+	for _, b := range budget.Local(in.Budgets, in.Book) {
 		n := budget.Count(b, in.Book, in.Now)
 		after := n.Allowed
 		if d.Take {
@@ -295,6 +299,7 @@ var (
 	reasons  = setOf(
 		budget.ReasonUnits, budget.ReasonNotAvailable, budget.ReasonTaken, budget.ReasonUnprotected, budget.ReasonPolicy, budget.ReasonExhausted,
 		budget.ReasonUnknownSize, budget.ReasonPDB, budget.ReasonManyPDBs, budget.ReasonAddress, budget.ReasonNode, budget.ReasonStale, budget.ReasonFull,
+		budget.ReasonPeers,
 	)
 )
 

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/budget/peers"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
@@ -26,6 +27,8 @@ type Options struct {
 	Books  *books.Books
 	// Live reads PodDisruptionBudgets, pods that are not Ready, and the newest budgets past the cache.
 	Live client.Reader
+	// Peers reads the budgets of other sites.
+	Peers *peers.Peers
 	// Access asks what users may do.
 	Access client.Writer
 	Clock  clock.Clock
@@ -45,6 +48,7 @@ type Judge struct {
 	books          *books.Books
 	live           *cluster.LiveReader
 	newest         *cluster.LiveReader
+	peers          *peers.Peers
 	access         client.Writer
 	turns          *fair.Semaphore[string] // by namespace
 	clock          clock.Clock
@@ -58,7 +62,7 @@ type Judge struct {
 func NewJudge(o Options) *Judge {
 	return &Judge{
 		reader: o.Reader, books: o.Books, live: cluster.NewLiveReader(o.Live, cluster.LimitProven),
-		newest: cluster.NewLiveReader(pages{o.Live}, limitUnseen), access: o.Access, turns: fair.NewSemaphore[string](limitCounted), clock: o.Clock,
+		newest: cluster.NewLiveReader(pages{o.Live}, limitUnseen), peers: o.Peers, access: o.Access, turns: fair.NewSemaphore[string](limitCounted), clock: o.Clock,
 		maxReservation: o.MaxReservation, user: o.User, nodeEnders: o.NodeEnders, metrics: o.Metrics,
 	}
 }

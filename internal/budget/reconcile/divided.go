@@ -59,6 +59,7 @@ func (s *situation) explain(pod string) string {
 
 // statusDivided is status for a divided budget. The numbers are those of all groups.
 func (s *situation) statusDivided() policyv1beta1.PodUnavailableBudgetStatus {
+	s.groups = budget.Local(s.groups, s.book)
 	n := budget.Count(s.facts.Budget, s.book, s.now)
 	n.Desired, n.Allowed, s.counts = 0, budget.Together(s.groups, s.book, s.now), nil
 	for i := range s.groups {
@@ -66,7 +67,7 @@ func (s *situation) statusDivided() policyv1beta1.PodUnavailableBudgetStatus {
 		n.Desired += s.counts[i].Desired // 0 where no group protects a pod
 	}
 	allowed := budget.DividedAllowedOf(n, s.blocked(), len(s.groups), s.explain(""))
-	return shownOf(s.pub, n, s.book, nil, []metav1.Condition{allowed, s.enforced()})
+	return shownOf(s.pub, n, s.book, nil, []metav1.Condition{s.shared(allowed), s.enforced()})
 }
 
 // blocked is how many groups let no pod go.
@@ -93,6 +94,7 @@ func (r *Reconciler) writeDivided(ctx context.Context, s *situation, of policyv1
 			})
 		}
 	}
+	s.showSites(&status)
 	if equality.Semantic.DeepEqual(s.divided.Status, status) {
 		return nil
 	}

@@ -28,6 +28,7 @@ type situation struct {
 	divided *limpetv1alpha1.DistributedPodDisruptionBudget
 	groups  []budget.Budget
 	counts  []budget.Numbers // of the groups, since status
+	problem string           // why the budget shares no units with its peers
 	book    ledger.Book
 	seen    ledger.Seen // the pods of the book's entries
 	causes  map[types.UID]cause
@@ -56,6 +57,7 @@ func (r *Reconciler) gather(
 		if s.groups, err = r.Reader.Groups(ctx, divided, &s.facts); err != nil {
 			return s, err
 		}
+		r.gatherSites(ctx, &s)
 	}
 	if err := r.Books.Tidy(ctx, pub.Namespace); err != nil { // no pod goes until then
 		log.FromContext(ctx).Error(err, "Books of an earlier version stay", "namespace", pub.Namespace)
@@ -168,6 +170,9 @@ func (s *situation) again(soonest time.Duration) time.Duration {
 		again = min(again, probeSoon)
 	case s.enforced().Status != metav1.ConditionTrue:
 		again = min(again, configurationAgain)
+	}
+	if s.divides() {
+		again = min(again, exchangeAgain)
 	}
 	for _, pod := range s.facts.Pods {
 		e, ok := s.book.Entries[string(pod.UID)]

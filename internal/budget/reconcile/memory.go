@@ -11,11 +11,20 @@ import (
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // pause is the shortest time between two reconciles of a budget, so that a burst of pods
 // costs one write of the status each second.
 const pause = time.Second
+
+// pauseOf is the pause between two reconciles of a budget.
+func pauseOf(divided *limpetv1alpha1.DistributedPodDisruptionBudget) time.Duration {
+	if divided != nil && len(divided.Spec.Federation) > 0 {
+		return exchangePause
+	}
+	return pause
+}
 
 // explanationMemory is how long an explained disruption is remembered. It is longer than any
 // budget goes without a reconcile.

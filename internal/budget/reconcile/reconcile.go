@@ -17,6 +17,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/budget/peers"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
@@ -42,6 +43,8 @@ type Reconciler struct {
 	// Reader gathers what a budget counts, as for the guard.
 	Reader *disruption.Reader
 	Books  *books.Books
+	// Peers reads the budgets of other sites.
+	Peers *peers.Peers
 	// Prober reports whether the guard is called.
 	Prober *Prober
 	// Kinds tells the controllers of which workloads can be made to retry.
@@ -66,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	now := r.Clock.Now()
 	last := r.memory.of(req.NamespacedName, pub.UID, now)
-	if wait := last.wait(pub, now); wait > 0 {
+	if wait := last.wait(pub, pauseOf(divided), now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if wait := r.memory.turn(req.NamespacedName, now); wait > 0 {
@@ -92,7 +95,7 @@ func (r *Reconciler) get(ctx context.Context, key client.ObjectKey) (*policyv1be
 
 // wait returns how long a reconcile has to wait: for the end of the pause, or for the cache to
 // show the last write.
-func (k known) wait(pub *policyv1beta1.PodUnavailableBudget, now time.Time) time.Duration {
+func (k known) wait(pub *policyv1beta1.PodUnavailableBudget, pause time.Duration, now time.Time) time.Duration {
 	if wait := k.ran.Add(pause).Sub(now); wait > 0 && !k.ran.IsZero() {
 		return min(wait, pause)
 	}
@@ -118,6 +121,9 @@ func (r *Reconciler) reconcile(
 		}
 	}
 	if s.book, err = r.keepBook(ctx, &s, lost); err != nil {
+		return ctrl.Result{}, err
+	}
+	if s.book, err = r.exchange(ctx, &s); err != nil {
 		return ctrl.Result{}, err
 	}
 	status := s.status()

@@ -19,6 +19,12 @@ func SiteOf(cluster, namespace, name string) Site {
 	return Site(cluster + "/" + namespace + "/" + name)
 }
 
+// Parts are the cluster, the namespace and the name.
+func (s Site) Parts() (cluster, namespace, name string) {
+	parts := strings.SplitN(string(s), "/", 3)
+	return parts[0], parts[1], parts[2]
+}
+
 // Spec is what one budget says about sites.
 type Spec struct {
 	// MaxUnavailable or MinAvailable is set, to a number for the pods of all sites together.
@@ -55,52 +61,41 @@ func groupOf(members []Site, least bool, number int32) Group {
 	return Group{ID: hash(fmt.Sprint(least, number), members), Members: members, Least: least, Number: number}
 }
 
-// Peers are the other members of a group.
-func (g Group) Peers(self Site) []Site {
-	return slices.DeleteFunc(slices.Clone(g.Members), func(s Site) bool { return s == self })
-}
+func (s Spec) peers(self Site) []Site { return others(s.Members, self) }
 
-// Known is what is known of a peer's budget.
-type Known struct {
-	Spec     Spec
-	Expected int32
+func others(members []Site, self Site) []Site {
+	return slices.DeleteFunc(slices.Clone(members), func(s Site) bool { return s == self })
 }
 
 // GroupsOf returns in which groups a site is. Where all members name the same members, they are one group. Where a
 // site has other neighbours than its peers, as in a ring, it shares one unit with each: no two neighbours have a pod
 // away at a time. That needs a number by which one pod may be away. The problem is "" or says why there is no group.
-func GroupsOf(self Site, own Spec, expected int32, peers map[Site]Known) (groups []Group, problem string) {
+// All peers are known.
+func GroupsOf(self Site, own Spec, expected int32, peers map[Site]Heard) (groups []Group, problem string) {
 	same := true
-	for _, site := range own.Members {
-		if site == self {
-			continue
-		}
-		peer, known := peers[site]
+	for _, site := range own.peers(self) {
+		peer := peers[site]
 		switch {
-		case !known:
-			return nil, fmt.Sprintf("peer %s was not read", site)
-		case !slices.Contains(peer.Spec.Members, self):
-			return nil, fmt.Sprintf("peer %s does not name this budget in spec.federation", site)
+		case peer.Problem != "":
+			return nil, fmt.Sprintf("peer %s %s", site, peer.Problem)
 		case peer.Spec.least() != own.least() || peer.Spec.number() != own.number():
 			return nil, fmt.Sprintf("peer %s has another number: maxUnavailable or minAvailable must be the same everywhere", site)
 		}
 		expected += peer.Expected
 		same = same && slices.Equal(peer.Spec.Members, own.Members)
 	}
-	if same {
-		return []Group{groupOf(own.Members, own.least(), own.number())}, ""
-	}
 	away := own.number()
 	if own.least() {
 		away = expected - away
 	}
-	if away != 1 {
+	switch {
+	case same:
+		return []Group{groupOf(own.Members, own.least(), own.number())}, ""
+	case away != 1:
 		return nil, fmt.Sprintf("its peers name other peers, and %d pods may be away: name the same peers everywhere, or let one pod be away", away)
 	}
-	for _, site := range own.Members {
-		if site != self {
-			groups = append(groups, groupOf(slices.Sorted(slices.Values([]Site{self, site})), false, 1))
-		}
+	for _, site := range own.peers(self) {
+		groups = append(groups, groupOf(slices.Sorted(slices.Values([]Site{self, site})), false, 1))
 	}
 	return groups, ""
 }
@@ -120,5 +115,5 @@ func agreement(group string, nonces map[Site]string) string {
 	for _, site := range slices.Sorted(maps.Keys(nonces)) {
 		lines = append(lines, site+" "+Site(nonces[site]))
 	}
-	return hash(strings.TrimSpace(group), lines)
+	return hash(group, lines)
 }

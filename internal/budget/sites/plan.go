@@ -34,20 +34,12 @@ type Input struct {
 	Fresh string
 }
 
-// Number is what a share lets the site do: how many pods may be unavailable here, or how many must be available.
-func Number(g Group, s ledger.Share) int32 {
-	if g.Least {
-		return s.Base - int32(s.Net())
-	}
-	return s.Base + int32(s.Net())
-}
-
 // Spare is how many further pods may go by a share; below 0 for what is short.
 func Spare(in Input, s ledger.Share) int32 {
-	if in.Group.Least {
-		return in.Has - Number(in.Group, s)
+	if s.Least {
+		return in.Has - s.Number()
 	}
-	return min(Number(in.Group, s)-in.Used, in.Has)
+	return min(s.Number()-in.Used, in.Has)
 }
 
 // ReportOf is what the site shows of a share.
@@ -66,7 +58,7 @@ func Plan(in Input) ledger.Share {
 	if s.Open && in.ended(s) {
 		s = ledger.Share{Budget: s.Budget, UID: s.UID, Spec: s.Spec}
 	}
-	if s.Group = in.Group.ID; s.Nonce == "" && in.Certain {
+	if s.Group, s.Least = in.Group.ID, in.Group.Least; s.Nonce == "" && in.Certain {
 		s.Nonce, s.Base = in.Fresh, in.Used
 		if in.Group.Least {
 			s.Base = in.Has
@@ -98,7 +90,7 @@ func (in *Input) ended(s ledger.Share) bool {
 func (in *Input) agree(s ledger.Share) ledger.Share {
 	nonces := map[Site]string{in.Self: s.Nonce}
 	var peers []ledger.PeerUnits
-	for _, site := range in.Group.Peers(in.Self) {
+	for _, site := range others(in.Group.Members, in.Self) {
 		r, heard := in.Peers[site]
 		if !heard || r.Share.Nonce == "" {
 			return s

@@ -60,9 +60,9 @@ func newWorld(random *rand.Rand, least bool, number int32, wrong mistake) *world
 	if spec.MaxUnavailable = new(intstr.FromInt32(number)); least {
 		spec.MinAvailable, spec.MaxUnavailable = new(intstr.FromInt32(6-number)), nil
 	}
-	peers := map[sites.Site]sites.Known{}
+	peers := map[sites.Site]sites.Heard{}
 	for _, name := range spec.Members {
-		peers[name] = sites.Known{Spec: spec, Expected: 2}
+		peers[name] = sites.Heard{Spec: spec, Expected: 2}
 		w.sites = append(w.sites, &site{name: name, pods: []bool{true, true}, known: map[sites.Site]sites.Report{}})
 	}
 	groups, _ := sites.GroupsOf(spec.Members[0], spec, 2, peers)
@@ -233,7 +233,7 @@ func (w *world) read(s, other *site) {
 // lose takes the share out of a book.
 func (w *world) lose(s *site) {
 	if s.share = (ledger.Share{}); w.wrong == losesCounters && s.planned != nil {
-		s.share = ledger.Share{Nonce: s.from.Nonce, Agreement: s.from.Agreement, Open: s.from.Open, Base: s.from.Base, Peers: nonces(s.from.Peers)}
+		s.share = ledger.Share{Nonce: s.from.Nonce, Agreement: s.from.Agreement, Open: s.from.Open, Base: s.from.Base, Least: s.from.Least, Peers: nonces(s.from.Peers)}
 	}
 }
 
@@ -251,7 +251,7 @@ func (w *world) check() error {
 		if s.share.Agreement == "" {
 			continue
 		}
-		if sums[s.share.Agreement] += sites.Number(w.group, s.share); s.share.Open {
+		if sums[s.share.Agreement] += s.share.Number(); s.share.Open {
 			open[s.share.Agreement]++
 		}
 		closed[s.share.Agreement] = closed[s.share.Agreement] || s.name == w.group.Members[0] && !s.share.Open
@@ -297,7 +297,7 @@ func (w *world) heal() error {
 	}
 	sum := int32(0)
 	for _, s := range w.sites {
-		if sum += sites.Number(w.group, s.share); !s.share.Open {
+		if sum += s.share.Number(); !s.share.Open {
 			return fmt.Errorf("site %s is closed for ever", s.name)
 		}
 	}

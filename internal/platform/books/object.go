@@ -49,6 +49,9 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 			Time: d.Time.Time, Pod: d.Pod, Vector: d.Vector, Verdict: d.Verdict, By: d.By, Reason: d.Reason, Budgets: slices.Clone(d.Budgets),
 		})
 	}
+	for _, s := range o.Shares {
+		b.Shares = append(b.Shares, ShareOf(s))
+	}
 	return &version{meta: o.ObjectMeta, book: b, joined: o.Joined, moved: o.Moved}
 }
 
@@ -80,6 +83,9 @@ func (v *version) object() *limpetv1alpha1.DisruptionBook {
 		o.Decisions = append(o.Decisions, limpetv1alpha1.BookedDecision{
 			Time: metav1.NewMicroTime(d.Time), Pod: d.Pod, Budgets: d.Budgets, Vector: d.Vector, Verdict: d.Verdict, Reason: d.Reason, By: d.By,
 		})
+	}
+	for _, s := range b.Shares {
+		o.Shares = append(o.Shares, ShownShare(s))
 	}
 	return o
 }

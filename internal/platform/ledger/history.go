@@ -116,10 +116,13 @@ func (w Waiting) sameRequest(other Waiting) bool {
 
 // stillWaiting returns a copy without the requests that came no more.
 func stillWaiting(list []Waiting, now time.Time) []Waiting {
-	return slices.DeleteFunc(slices.Clone(list), func(w Waiting) bool {
-		lapsed := now.Sub(w.Last)
-		return lapsed >= LongLapse || lapsed >= Lapse && !w.ByWorkload
-	})
+	return slices.DeleteFunc(slices.Clone(list), func(w Waiting) bool { return !w.Waits(now) })
+}
+
+// Waits reports whether a request may come again.
+func (w Waiting) Waits(now time.Time) bool {
+	lapsed := now.Sub(w.Last)
+	return lapsed < Lapse || lapsed < LongLapse && w.ByWorkload
 }
 
 // boundWaiting drops the requests that came least recently, and puts the longest waiting first.

@@ -12,11 +12,13 @@ type Share struct {
 	// that the share has at the beginning of the agreement.
 	Nonce string
 	Base  int32
+	// Least: the number is how many pods must be available here, and not how many may be unavailable.
+	Least bool
 	// Agreement is a hash of the nonces of all sites, and Peers has those that it was made of. Open tells
 	// that units may be used, sent and taken.
 	Agreement string
 	Open      bool
-	Peers []PeerUnits
+	Peers     []PeerUnits
 }
 
 // PeerUnits are the units that went to a peer and came from it since the beginning of the agreement. Both only grow.
@@ -25,12 +27,16 @@ type PeerUnits struct {
 	Sent, Taken int64
 }
 
-// Net is how many units came, less those that went.
-func (s Share) Net() (n int64) {
+// Number is what the share lets the site do: how many pods may be unavailable here, or how many must be available.
+func (s Share) Number() int32 {
+	came := int64(0)
 	for _, p := range s.Peers {
-		n += p.Taken - p.Sent
+		came += p.Taken - p.Sent
 	}
-	return n
+	if s.Least {
+		return s.Base - int32(came)
+	}
+	return s.Base + int32(came)
 }
 
 // Peer returns the units of one peer; false for a site that the agreement does not have.

@@ -68,6 +68,12 @@ type DisruptionBook struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=131072
 	Decisions BookedDecisions `json:"decisions,omitempty"`
+
+	// shares are those of the budgets with federation. Written by the controller.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	Shares []BudgetShare `json:"shares,omitempty"`
 }
 
 // DisruptionEntries are the entries of a book. They are stored as one text: an API server checks

@@ -21,6 +21,9 @@ const (
 // each group may be unavailable.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) != has(self.minAvailable)",message="exactly one of maxUnavailable and minAvailable must be set"
+// +kubebuilder:validation:XValidation:rule="!has(self.federation) || !has(self.groups)",message="groups must not be set beside federation"
+// +kubebuilder:validation:XValidation:rule="!has(self.federation) || (has(self.maxUnavailable) ? type(self.maxUnavailable) == int : !has(self.minAvailable) || type(self.minAvailable) == int)",message="beside federation, maxUnavailable or minAvailable must be a number: a percentage has no size that all clusters know"
+// +kubebuilder:validation:XValidation:rule="!has(self.partitionPolicy) || has(self.federation)",message="partitionPolicy needs federation"
 type DistributedPodDisruptionBudgetSpec struct {
 	// selector selects the pods by their labels, in the namespace of this object. Written by the
 	// user.
@@ -47,6 +50,55 @@ type DistributedPodDisruptionBudgetSpec struct {
 	// groups divide the pods. Written by the user; default: all pods are one group.
 	// +optional
 	Groups *BudgetGroups `json:"groups,omitempty"`
+
+	// federation names the budgets of other namespaces and clusters that count together with this one.
+	// Each must name all others, and have the same number, which is that of all pods together. The
+	// entry of the budget itself may stand here, too. Written by the user.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=17
+	Federation []BudgetPeer `json:"federation,omitempty"`
+
+	// partitionPolicy says whether a pod may go while a peer does not answer: Strict for no, Reserved for
+	// as many pods as this budget has units at hand. Written by the user; default: Strict.
+	// +optional
+	PartitionPolicy PartitionPolicy `json:"partitionPolicy,omitempty"`
+}
+
+// PartitionPolicy says what holds while a peer does not answer.
+//
+// +kubebuilder:validation:Enum=Strict;Reserved
+type PartitionPolicy string
+
+const (
+	// PartitionStrict lets no pod go while a peer does not answer, or lacks pods beyond its share.
+	PartitionStrict PartitionPolicy = "Strict"
+	// PartitionReserved lets pods go for which units are at hand.
+	PartitionReserved PartitionPolicy = "Reserved"
+)
+
+// BudgetPeer names a DistributedPodDisruptionBudget.
+type BudgetPeer struct {
+	// cluster is the name of the cluster, which is a context of the controller's kubeconfig for peers.
+	// Written by the user; default: the cluster of this object.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._@-]*[A-Za-z0-9])?$`
+	Cluster string `json:"cluster,omitempty"`
+
+	// namespace of the budget. Written by the user; default: the namespace of this object.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+
+	// name of the budget. Written by the user.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 }
 
 // BudgetGroups divide the pods of a budget into groups.
@@ -135,6 +187,25 @@ type DistributedPodDisruptionBudgetStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Groups []BudgetGroupStatus `json:"groups,omitempty"`
+
+	// site is how peers must name this budget: its cluster, namespace and name. Written by the
+	// controller for a budget with federation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=600
+	Site string `json:"site,omitempty"`
+
+	// shares are the units that this budget has of those that it divides with its peers, which read
+	// them here. Written by the controller.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Shares []BudgetShare `json:"shares,omitempty"`
+
+	// federatedStatuses are what the peers show. Written by the controller.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=17
+	FederatedStatuses []FederatedStatus `json:"federatedStatuses,omitempty"`
 
 	// conditions are Enforced: requests are judged by this budget; DisruptionAllowed: a further pod
 	// may become unavailable. Written by the controller.

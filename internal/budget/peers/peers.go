@@ -1,0 +1,170 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// answerWithin is how long a decision waits for a peer: the API server waits 5 s for the decision.
+const answerWithin = time.Second
+
+// Options are what Peers need.
+type Options struct {
+	// Cluster is the name of this cluster, which other clusters use for it; "" without a name.
+	Cluster string
+	// Kubeconfig is a file with a context for each other cluster. It may not exist, and may change.
+	Kubeconfig string
+	Scheme     *runtime.Scheme
+	// Cached and Live read this cluster.
+	Cached, Live client.Reader
+}
+
+// Peers reads budgets by the names of their clusters.
+type Peers struct {
+	Options
+	// Events get the budgets of other clusters that have changed.
+	Events chan event.GenericEvent
+
+	mu       sync.Mutex
+	written  time.Time
+	clusters map[string]*connection
+	watching context.Context //nolint:containedctx // of Start, which begins the watches; nil before
+}
+
+// connection is another cluster.
+type connection struct {
+	live   client.Client
+	cached cache.Cache
+	stop   context.CancelFunc
+	err    error
+}
+
+// New returns peers.
+func New(o Options) *Peers {
+	return &Peers{Options: o, Events: make(chan event.GenericEvent)}
+}
+
+// errUnnamed is returned where this cluster has no name, and so none that others could use.
+var errUnnamed = errors.New("is in another cluster, and this one has no name: set --cluster-name of the controller")
+
+// Read reads a budget past any cache.
+func (p *Peers) Read(ctx context.Context, cluster, namespace, name string) (*limpetv1alpha1.DistributedPodDisruptionBudget, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if cluster == p.Cluster {
+		return read(ctx, p.Live, namespace, name)
+	}
+	c, err := p.connection(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, c.live, namespace, name)
+}
+
+// Known returns the budget as it was heard of last. Only a replica that runs Start knows those of other clusters.
+func (p *Peers) Known(ctx context.Context, cluster, namespace, name string) (*limpetv1alpha1.DistributedPodDisruptionBudget, error) {
+	if cluster == p.Cluster {
+		return read(ctx, p.Cached, namespace, name)
+	}
+	c, err := p.connection(cluster)
+	if err != nil {
+		return nil, err
+	}
+	if c.cached == nil {
+		return nil, errors.New("was not heard of yet")
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return read(ctx, c.cached, namespace, name)
+}
+
+// read gets one budget. Its errors go on after the name of the peer.
+func read(ctx context.Context, from client.Reader, namespace, name string) (*limpetv1alpha1.DistributedPodDisruptionBudget, error) {
+	b := &limpetv1alpha1.DistributedPodDisruptionBudget{}
+	switch err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, b); {
+	case apierrors.IsNotFound(err):
+		return nil, errors.New("does not exist")
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	return b, nil
+}
+
+// connection returns that to another cluster, from the kubeconfig as it is now.
+func (p *Peers) connection(cluster string) (*connection, error) {
+	if p.Cluster == "" {
+		return nil, errUnnamed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.load(); err != nil {
+		return nil, err
+	}
+	switch c := p.clusters[cluster]; {
+	case c == nil:
+		return nil, fmt.Errorf("is in a cluster that is no context of %s", p.Kubeconfig)
+	default:
+		return c, c.err
+	}
+}
+
+// load reads the kubeconfig again when it has changed. The caller has the lock.
+func (p *Peers) load() error {
+	info, err := os.Stat(p.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("is in another cluster, and the kubeconfig for peers cannot be read: %w", err)
+	}
+	if info.ModTime().Equal(p.written) {
+		return nil
+	}
+	config, err := clientcmd.LoadFromFile(p.Kubeconfig)
+	if err != nil {
+		return fmt.Errorf("is in another cluster, and the kubeconfig for peers is wrong: %w", err)
+	}
+	for _, c := range p.clusters {
+		c.stop()
+	}
+	p.written, p.clusters = info.ModTime(), map[string]*connection{}
+	for name := range config.Contexts {
+		if name != p.Cluster {
+			p.clusters[name] = p.connect(config, name)
+		}
+	}
+	return nil
+}
+
+// connect makes the clients of a context.
+func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
+	c := &connection{stop: func() {}}
+	rest, err := clientcmd.NewNonInteractiveClientConfig(*config, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		c.err = fmt.Errorf("has a wrong context in %s: %w", p.Kubeconfig, err)
+		return c
+	}
+	if rest.ExecProvider != nil || rest.AuthProvider != nil || rest.BearerTokenFile != "" {
+		c.err = fmt.Errorf("has a context in %s that runs a program or reads a file: use a token or a certificate", p.Kubeconfig)
+		return c
+	}
+	if c.live, err = client.New(rest, client.Options{Scheme: p.Scheme}); err != nil {
+		c.err = fmt.Errorf("cannot be asked: %w", err)
+		return c
+	}
+	if p.watching != nil {
+		c.err = p.watch(c, rest)
+	}
+	return c
+}

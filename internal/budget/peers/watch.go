@@ -1,0 +1,85 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// lookAgain is how often the kubeconfig is looked at.
+const lookAgain = 5 * time.Second
+
+// Start watches the budgets of all other clusters until the context ends. Only the leader runs it.
+func (p *Peers) Start(ctx context.Context) error {
+	p.mu.Lock()
+	p.watching, p.written = ctx, time.Time{} // connections that exist do not watch
+	p.mu.Unlock()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		p.mu.Lock()
+		_ = p.load() // whoever asks for a peer learns why it cannot be read
+		p.mu.Unlock()
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// watch begins to watch a cluster.
+func (p *Peers) watch(c *connection, config *rest.Config) error {
+	budgets, err := cache.New(config, cache.Options{
+		Scheme:   p.Scheme,
+		ByObject: map[client.Object]cache.ByObject{&limpetv1alpha1.DistributedPodDisruptionBudget{}: {Transform: cache.TransformStripManagedFields()}},
+	})
+	if err != nil {
+		return fmt.Errorf("cannot be watched: %w", err)
+	}
+	ctx, stop := context.WithCancel(p.watching)
+	c.cached, c.stop = budgets, stop
+	go func() {
+		if err := budgets.Start(ctx); err != nil {
+			log.FromContext(ctx).Error(err, "Watch of a peer has ended")
+		}
+	}()
+	go func() {
+		if err := p.tell(ctx, budgets); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Peer cannot be watched")
+		}
+	}()
+	return nil
+}
+
+// tell sends each change of a budget of a cluster to Events.
+func (p *Peers) tell(ctx context.Context, budgets cache.Cache) error {
+	informer, err := budgets.GetInformer(ctx, &limpetv1alpha1.DistributedPodDisruptionBudget{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("get informer: %w", err)
+	}
+	send := func(o any) {
+		if b, ok := o.(*limpetv1alpha1.DistributedPodDisruptionBudget); ok && len(b.Spec.Federation) > 0 {
+			select {
+			case p.Events <- event.GenericEvent{Object: b}:
+			case <-ctx.Done():
+			}
+		}
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: send, UpdateFunc: func(_, o any) { send(o) }, DeleteFunc: send,
+	})
+	if err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	return nil
+}

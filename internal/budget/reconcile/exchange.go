@@ -1,0 +1,178 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/budget/sites"
+	"github.com/limpet-io/limpet/internal/platform/books"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+const (
+	// exchangeAgain is when to look again at peers that do not agree, or at a request that waits for a unit. A watch may
+	// be dead.
+	exchangeAgain = 5 * time.Second
+	// exchangePause is the pause between two reconciles of a budget that divides units.
+	exchangePause = 200 * time.Millisecond
+	// mostShares is how many shares a book has room for.
+	mostShares = 512
+	nonceBytes = 20
+)
+
+// gatherSites reads what the peers of a budget have shown.
+func (r *Reconciler) gatherSites(ctx context.Context, s *situation) {
+	s.facts.Budget.Sites = disruption.SitesOf(ctx, r.Peers.Cluster, r.Peers.Known, s.divided)
+	for i := range s.groups {
+		s.groups[i].Sites = s.facts.Budget.Sites
+	}
+}
+
+// exchange takes the units that peers have sent, sends what they need, and agrees with them. Shares of a budget
+// without federation are dropped.
+func (r *Reconciler) exchange(ctx context.Context, s *situation) (ledger.Book, error) {
+	if s.divided == nil {
+		return s.book, nil
+	}
+	if _, changed := s.exchanged(s.book, rand.String(nonceBytes)); !changed {
+		return s.book, nil
+	}
+	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
+		return s.exchanged(book, rand.String(nonceBytes))
+	})
+	if err != nil {
+		return book, fmt.Errorf("exchange units of %s in namespace %s: %w", budget.Title(s.pub.Name), s.pub.Namespace, err)
+	}
+	return book, nil
+}
+
+// exchanged returns the book with the shares as they shall be.
+func (s *situation) exchanged(book ledger.Book, nonce string) (ledger.Book, bool) {
+	shares := ledger.SharesOf(book, s.pub.Name, string(s.pub.UID))
+	groups, definite := s.siteGroups()
+	if !definite { // what is at hand stays
+		return book, false
+	}
+	var next []ledger.Share
+	for i, g := range groups {
+		next = append(next, sites.Plan(s.siteInput(book, g, s.shareOf(shares, g), fmt.Sprint(nonce, i))))
+	}
+	if len(book.Shares)-len(shares)+len(next) > mostShares {
+		next = nil
+	}
+	if len(shares) == len(next) && (len(next) == 0 || reflect.DeepEqual(shares, next)) {
+		return book, false
+	}
+	return ledger.PutShares(book, s.pub.Name, next), true
+}
+
+// siteGroups returns the groups that the budget shares units in. They are not definite while a peer is not known.
+func (s *situation) siteGroups() (groups []sites.Group, definite bool) {
+	k := s.facts.Budget.Sites
+	if k == nil {
+		return nil, true
+	}
+	for _, heard := range k.Peers {
+		if heard.Problem != "" && len(heard.Spec.Members) == 0 {
+			s.problem = s.unheard()
+			return nil, false
+		}
+	}
+	groups, s.problem = sites.GroupsOf(k.Self, k.Spec, s.facts.Budget.Expected, k.Peers)
+	return groups, true
+}
+
+// unheard names a peer that is not known.
+func (s *situation) unheard() string {
+	k := s.facts.Budget.Sites
+	for _, site := range k.Spec.Members {
+		if h := k.Peers[site]; h.Problem != "" {
+			return fmt.Sprintf("peer %s %s", site, h.Problem)
+		}
+	}
+	return ""
+}
+
+// shareOf is the share of a group, or one that begins.
+func (s *situation) shareOf(shares []ledger.Share, g sites.Group) ledger.Share {
+	spec := s.facts.Budget.Sites.Spec.Hash()
+	if at := slices.IndexFunc(shares, func(of ledger.Share) bool { return of.Group == g.ID && of.Spec == spec }); at >= 0 {
+		return shares[at]
+	}
+	return ledger.Share{Budget: s.pub.Name, UID: string(s.pub.UID), Spec: spec}
+}
+
+// siteInput is what the plan of a group needs to know.
+func (s *situation) siteInput(book ledger.Book, g sites.Group, share ledger.Share, nonce string) sites.Input {
+	whole := s.facts.Budget
+	whole.Sites = nil
+	n := budget.Count(whole, book, s.now)
+	return sites.Input{
+		Self: s.facts.Budget.Sites.Self, Group: g, Share: share, Used: max(n.Total-n.Current, 0), Has: n.Current,
+		Certain: n.Unknown == "" && book.Knows(s.seen.Version), Since: s.waitingSince(book),
+		Peers: sites.ReportsOf(s.facts.Budget.Sites.Peers, g.ID), Fresh: nonce,
+	}
+}
+
+// waitingSince is when the oldest request for a pod of the budget was refused that may come again.
+func (s *situation) waitingSince(book ledger.Book) (since time.Time) {
+	for _, w := range book.Waiting {
+		covered := slices.ContainsFunc(s.facts.Budget.Pods, func(p budget.Pod) bool { return p.UID == w.UID })
+		if _, goes := book.Entries[w.UID]; covered && !goes && w.Waits(s.now) && (since.IsZero() || w.Since.Before(since)) {
+			since = w.Since
+		}
+	}
+	return since
+}
+
+// showSites adds what peers read, and what they show, to a status.
+func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBudgetStatus) {
+	k := s.facts.Budget.Sites
+	if k == nil {
+		return
+	}
+	status.Site = string(k.Self)
+	groups, _ := s.siteGroups()
+	for _, share := range ledger.SharesOf(s.book, s.pub.Name, string(s.pub.UID)) {
+		shown := books.ShownShare(share)
+		shown.Budget, shown.UID, shown.Spec, shown.Number = "", "", "", share.Number()
+		if at := slices.IndexFunc(groups, func(g sites.Group) bool { return g.ID == share.Group }); at >= 0 {
+			report := sites.ReportOf(s.siteInput(s.book, groups[at], share, ""), share)
+			if shown.Short = report.Short; !report.Since.IsZero() {
+				shown.WaitingSince = &metav1.Time{Time: report.Since.Truncate(time.Second)}
+			}
+		}
+		status.Shares = append(status.Shares, shown)
+	}
+	for _, site := range k.Spec.Members {
+		if h, known := k.Peers[site]; known {
+			status.FederatedStatuses = append(status.FederatedStatuses, limpetv1alpha1.FederatedStatus{
+				Site: string(site), CurrentHealthy: h.Healthy, ExpectedPods: h.Expected, DisruptionsAllowed: h.Allowed, Problem: h.Problem,
+			})
+		}
+	}
+}
+
+// divides reports whether units may move soon.
+func (s *situation) divides() bool {
+	shares := ledger.SharesOf(s.book, s.pub.Name, string(s.pub.UID))
+	waits := !s.waitingSince(s.book).IsZero() || len(shares) == 0
+	return s.facts.Budget.Sites != nil && (waits || slices.ContainsFunc(shares, func(of ledger.Share) bool { return !of.Open }))
+}
+
+// shared says in the condition DisruptionAllowed why the peers do not agree.
+func (s *situation) shared(c metav1.Condition) metav1.Condition {
+	if s.problem != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(budget.ReasonPeers), "No pod may go: "+s.problem+"."
+	}
+	return c
+}

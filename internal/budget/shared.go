@@ -1,0 +1,84 @@
+package budget
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/limpet-io/limpet/internal/budget/sites"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+)
+
+// Sites is what is known of the peers of a budget with federation.
+type Sites struct {
+	Self sites.Site
+	Spec sites.Spec
+	// Strict: no pod may go while a peer does not answer, or lacks pods beyond its share.
+	Strict bool
+	Peers  map[sites.Site]sites.Heard
+}
+
+// Local returns the budgets with what they may do here: in the place of a budget with federation one for each of its
+// shares in the book, with the number of the share. A number that changes with decisions must be read with them.
+func Local(all []Budget, book ledger.Book) []Budget {
+	var out []Budget
+	for _, b := range all {
+		if b.Sites == nil {
+			out = append(out, b)
+			continue
+		}
+		shares := ledger.SharesOf(book, b.Name, b.UID)
+		if len(shares) == 0 || shares[0].Spec != b.Sites.Spec.Hash() {
+			b.Closed = "its peers have not agreed on it yet"
+			out = append(out, b)
+		}
+		for _, s := range shares {
+			out = append(out, b.local(s, len(shares) > 1))
+		}
+	}
+	return out
+}
+
+// local is a budget with the number of a share.
+func (b Budget) local(s ledger.Share, several bool) Budget {
+	number := new(intstr.FromInt32(max(s.Number(), 0)))
+	if b.MaxUnavailable, b.MinAvailable = number, nil; s.Least {
+		b.MaxUnavailable, b.MinAvailable = nil, number
+	}
+	if several && len(s.Peers) > 0 {
+		b.Group = "with " + s.Peers[0].Site
+	}
+	switch {
+	case !s.Open:
+		b.Closed = "its peers have not agreed on it yet"
+	case b.Sites.Strict:
+		b.Closed = b.Sites.strict(s)
+	}
+	return b
+}
+
+// strict says which peer keeps pods from going; "" for none.
+func (k *Sites) strict(s ledger.Share) string {
+	for _, known := range s.Peers {
+		site := sites.Site(known.Site)
+		heard, asked := k.Peers[site]
+		r, shown := heard.Reports[s.Group]
+		switch {
+		case !asked:
+			return fmt.Sprintf("peer %s was not asked", site)
+		case heard.Problem != "":
+			return fmt.Sprintf("peer %s %s", site, heard.Problem)
+		case !shown || r.Share.Agreement != s.Agreement:
+			return fmt.Sprintf("peer %s has not agreed on it yet", site)
+		case r.Short > 0:
+			return fmt.Sprintf("peer %s lacks %d pods beyond its share", site, r.Short)
+		}
+	}
+	return ""
+}
+
+// units says what a share is part of.
+func (b *Budget) units() string {
+	whole := Budget{MaxUnavailable: b.Sites.Spec.MaxUnavailable, MinAvailable: b.Sites.Spec.MinAvailable}
+	return fmt.Sprintf("its share of %s in %d sites", whole.limit(), len(b.Sites.Spec.Members))
+}

@@ -1,0 +1,70 @@
+package budget_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/budget/sites"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
+)
+
+// TestASharesNumberDecides plans an eviction of one of three pods under a budget that a peer has, too.
+func TestASharesNumberDecides(t *testing.T) {
+	spec := sites.Spec{MaxUnavailable: limit("1"), Members: []sites.Site{"/a/web", "/b/web"}}
+	share := func(change func(*ledger.Share)) ledger.Share {
+		s := ledger.Share{
+			Budget: "web", UID: "b-web", Spec: spec.Hash(), Group: "g", Nonce: "n", Agreement: "x", Open: true, Base: 1,
+			Peers: []ledger.PeerUnits{{Site: "/b/web", Nonce: "m"}},
+		}
+		change(&s)
+		return s
+	}
+	agreed := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Nonce: "m", Open: true}}
+	short := agreed
+	short.Short = 2
+	peer := func(h sites.Heard) map[sites.Site]sites.Heard { return map[sites.Site]sites.Heard{"/b/web": h} }
+	says := func(r sites.Report) map[sites.Site]sites.Heard {
+		return peer(sites.Heard{Reports: map[string]sites.Report{"g": r}})
+	}
+	as := func(*ledger.Share) {}
+	for _, tc := range []struct {
+		name    string
+		shares  []ledger.Share
+		lenient bool
+		peers   map[sites.Site]sites.Heard
+		refused string // "" for none
+		reason  budget.Reason
+	}{
+		{name: "a unit is here", shares: []ledger.Share{share(as)}, peers: says(agreed)},
+		{name: "a unit was sent", shares: []ledger.Share{share(func(s *ledger.Share) { s.Peers[0].Sent = 1 })}, peers: says(agreed),
+			refused: "needs 3 of 3 pods available (its share of maxUnavailable 1 in 2 sites) and has 3. Pod web-0 may go when a peer has sent a unit", reason: budget.ReasonExhausted},
+		{name: "a unit came back", shares: []ledger.Share{share(func(s *ledger.Share) { s.Peers[0].Sent, s.Peers[0].Taken = 1, 1 })}, peers: says(agreed)},
+		{name: "no share", refused: "its peers have not agreed on it yet. Pod web-0 may go when all peers answer", reason: budget.ReasonPeers},
+		{name: "a share of a former spec", shares: []ledger.Share{share(func(s *ledger.Share) { s.Spec = "former" })}, peers: says(agreed), refused: "have not agreed", reason: budget.ReasonPeers},
+		{name: "a share of a former budget", shares: []ledger.Share{share(func(s *ledger.Share) { s.UID = "former" })}, peers: says(agreed), refused: "have not agreed", reason: budget.ReasonPeers},
+		{name: "a closed share", shares: []ledger.Share{share(func(s *ledger.Share) { s.Open = false })}, peers: says(agreed), refused: "have not agreed", reason: budget.ReasonPeers},
+		{name: "a silent peer", shares: []ledger.Share{share(as)}, peers: peer(sites.Heard{Problem: "cannot be read: connection refused"}),
+			refused: "peer /b/web cannot be read: connection refused", reason: budget.ReasonPeers},
+		{name: "a silent peer, and units are reserved", shares: []ledger.Share{share(as)}, lenient: true, peers: peer(sites.Heard{Problem: "cannot be read"})},
+		{name: "a peer of another agreement", shares: []ledger.Share{share(as)}, peers: says(sites.Report{Share: ledger.Share{Group: "g", Agreement: "y"}}),
+			refused: "peer /b/web has not agreed on it yet", reason: budget.ReasonPeers},
+		{name: "a peer that lacks pods", shares: []ledger.Share{share(as)}, peers: says(short), refused: "peer /b/web lacks 2 pods beyond its share", reason: budget.ReasonPeers},
+		{name: "a peer that was not asked", shares: []ledger.Share{share(as)}, refused: "peer /b/web was not asked", reason: budget.ReasonPeers},
+		{name: "one of two shares", shares: []ledger.Share{share(as), share(func(s *ledger.Share) { s.Group, s.Peers[0].Sent = "h", 1 })}, lenient: true,
+			refused: "PodUnavailableBudget web, group with /b/web needs 3 of 3", reason: budget.ReasonExhausted},
+		{name: "how many must be available", shares: []ledger.Share{share(func(s *ledger.Share) { s.Least, s.Base = true, 3 })}, lenient: true, refused: "needs 3 of 3", reason: budget.ReasonExhausted},
+		{name: "less must be available", shares: []ledger.Share{share(func(s *ledger.Share) { s.Least, s.Base = true, 2 })}, lenient: true},
+		{name: "nothing must be available, and a peer lacks pods", shares: []ledger.Share{share(func(s *ledger.Share) { s.Least, s.Base = true, 0 })}, peers: says(short),
+			refused: "lacks 2 pods", reason: budget.ReasonPeers},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := most("1", pods(3))
+			b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Strict: !tc.lenient, Peers: tc.peers}
+			got := budget.Plan(budget.Input{Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: tc.shares}})
+			if refused := got.Verdict == budget.Refused; refused != (tc.refused != "") || !strings.Contains(got.Message, tc.refused) || tc.reason != "" && got.Reason != tc.reason {
+				t.Errorf("%s %s %q, want %q", got.Verdict, got.Reason, got.Message, tc.refused)
+			}
+		})
+	}
+}
