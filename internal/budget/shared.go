@@ -29,7 +29,7 @@ func Local(all []Budget, book ledger.Book) []Budget {
 		}
 		shares := ledger.SharesOf(book, b.Name, b.UID)
 		if len(shares) == 0 || shares[0].Spec != b.Sites.Spec.Hash() {
-			b.Closed = "its peers have not agreed on it yet"
+			b.Closed = b.Sites.Disagreement()
 			out = append(out, b)
 		}
 		for _, s := range shares {
@@ -50,11 +50,21 @@ func (b Budget) local(s ledger.Share, several bool) Budget {
 	}
 	switch {
 	case !s.Open:
-		b.Closed = "its peers have not agreed on it yet"
+		b.Closed = b.Sites.Disagreement()
 	case b.Sites.Strict:
 		b.Closed = b.Sites.strict(s)
 	}
 	return b
+}
+
+// Disagreement says why the sites share no units.
+func (k *Sites) Disagreement() string {
+	for _, site := range k.Spec.Members {
+		if h := k.Peers[site]; h.Problem != "" {
+			return fmt.Sprintf("peer %s %s", site, h.Problem)
+		}
+	}
+	return "its peers have not agreed on it yet"
 }
 
 // strict says which peer keeps pods from going; "" for none.

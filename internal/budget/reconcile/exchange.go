@@ -24,10 +24,36 @@ const (
 	exchangeAgain = 5 * time.Second
 	// exchangePause is the pause between two reconciles of a budget that divides units.
 	exchangePause = 200 * time.Millisecond
+	// keepsFor is how long an offer lasts. kubectl drain asks every 5 s.
+	keepsFor = 10 * time.Second
 	// mostShares is how many shares a book has room for.
 	mostShares = 512
 	nonceBytes = 20
 )
+
+// offer is a unit that lies at a site for a request that was refused before, and may not come again.
+type offer struct {
+	until  time.Time // zero for none
+	passed time.Time // requests that did not come since then do not wait for a unit any more
+}
+
+// offered goes on with an offer, or begins one, or ends it.
+func (s *situation) offered(last offer) offer {
+	s.passed = last.passed
+	unit := s.facts.Budget.Sites != nil && slices.ContainsFunc(budget.Local(s.groups, s.book), func(b budget.Budget) bool {
+		return budget.Count(b, s.book, s.now).Allowed > 0
+	})
+	switch {
+	case !unit || s.waitingSince(s.book).IsZero():
+		last.until = time.Time{}
+	case last.until.IsZero():
+		last.until = s.now.Add(keepsFor)
+	case !last.until.After(s.now):
+		last = offer{passed: s.now}
+	}
+	s.passed = last.passed
+	return last
+}
 
 // gatherSites reads what the peers of a budget have shown.
 func (r *Reconciler) gatherSites(ctx context.Context, s *situation) {
@@ -83,23 +109,12 @@ func (s *situation) siteGroups() (groups []sites.Group, definite bool) {
 	}
 	for _, heard := range k.Peers {
 		if heard.Problem != "" && len(heard.Spec.Members) == 0 {
-			s.problem = s.unheard()
+			s.problem = k.Disagreement()
 			return nil, false
 		}
 	}
 	groups, s.problem = sites.GroupsOf(k.Self, k.Spec, s.facts.Budget.Expected, k.Peers)
 	return groups, true
-}
-
-// unheard names a peer that is not known.
-func (s *situation) unheard() string {
-	k := s.facts.Budget.Sites
-	for _, site := range k.Spec.Members {
-		if h := k.Peers[site]; h.Problem != "" {
-			return fmt.Sprintf("peer %s %s", site, h.Problem)
-		}
-	}
-	return ""
 }
 
 // shareOf is the share of a group, or one that begins.
@@ -123,12 +138,13 @@ func (s *situation) siteInput(book ledger.Book, g sites.Group, share ledger.Shar
 	}
 }
 
-// waitingSince is when the oldest request for a pod of the budget was refused that may come again.
+// waitingSince is when the oldest request for a pod of the budget was refused that may come again, as peers read it:
+// all sites must put requests in the same order.
 func (s *situation) waitingSince(book ledger.Book) (since time.Time) {
 	for _, w := range book.Waiting {
 		covered := slices.ContainsFunc(s.facts.Budget.Pods, func(p budget.Pod) bool { return p.UID == w.UID })
-		if _, goes := book.Entries[w.UID]; covered && !goes && w.Waits(s.now) && (since.IsZero() || w.Since.Before(since)) {
-			since = w.Since
+		if _, goes := book.Entries[w.UID]; covered && !goes && w.Waits(s.now) && w.Last.After(s.passed) && (since.IsZero() || w.Since.Before(since)) {
+			since = w.Since.Truncate(time.Second)
 		}
 	}
 	return since
@@ -148,7 +164,7 @@ func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBud
 		if at := slices.IndexFunc(groups, func(g sites.Group) bool { return g.ID == share.Group }); at >= 0 {
 			report := sites.ReportOf(s.siteInput(s.book, groups[at], share, ""), share)
 			if shown.Short = report.Short; !report.Since.IsZero() {
-				shown.WaitingSince = &metav1.Time{Time: report.Since.Truncate(time.Second)}
+				shown.WaitingSince = &metav1.Time{Time: report.Since}
 			}
 		}
 		status.Shares = append(status.Shares, shown)

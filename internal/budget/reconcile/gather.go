@@ -29,6 +29,7 @@ type situation struct {
 	groups  []budget.Budget
 	counts  []budget.Numbers // of the groups, since status
 	problem string           // why the budget shares no units with its peers
+	passed  time.Time        // of an offer
 	book    ledger.Book
 	seen    ledger.Seen // the pods of the book's entries
 	causes  map[types.UID]cause

@@ -61,6 +61,7 @@ type known struct {
 	missed time.Time // the last loss that the guard should have been asked about
 	noted  time.Time // the last event about losses
 	woken  map[types.UID]time.Time
+	offer  offer
 }
 
 // spaceOf returns the memory of a namespace. The caller has the lock.

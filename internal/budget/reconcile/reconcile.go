@@ -123,6 +123,7 @@ func (r *Reconciler) reconcile(
 	if s.book, err = r.keepBook(ctx, &s, lost); err != nil {
 		return ctrl.Result{}, err
 	}
+	last.offer = s.offered(last.offer)
 	if s.book, err = r.exchange(ctx, &s); err != nil {
 		return ctrl.Result{}, err
 	}

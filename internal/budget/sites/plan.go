@@ -26,7 +26,7 @@ type Input struct {
 	Used, Has int32
 	// Certain tells that no pod counts as available that may be gone. Else nothing is sent, and no base is counted.
 	Certain bool
-	// Since is when the oldest request was refused here; zero for none.
+	// Since is when the oldest request was refused here that waits for a unit; zero for none.
 	Since time.Time
 	// Peers are the last known reports. A report may be old.
 	Peers map[Site]Report
@@ -127,8 +127,8 @@ func (in *Input) take(s ledger.Share) ledger.Share {
 	return s
 }
 
-// send gives spare units to peers that are short, and then to those that have waited longest. A site that waits
-// itself keeps one for whoever waited longer.
+// send gives spare units to peers that are short, and then to those that have waited longest. A site keeps one for a
+// request of its own that has waited longer.
 func (in *Input) send(s ledger.Share) ledger.Share {
 	for spare := Spare(*in, s); in.Certain && spare > 0; spare-- {
 		to := in.neediest(s, spare == 1)

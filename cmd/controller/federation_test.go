@@ -1,0 +1,414 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// land is a cluster with a controller of its own. Others reach it through a relay.
+type land struct {
+	name    string
+	env     *testenv.Env
+	relay   *testenv.Relay
+	peers   string // the kubeconfig of its controller for others
+	replica *replica
+}
+
+// startLands starts clusters whose controllers know one another.
+func startLands(t *testing.T, names ...string) []*land {
+	t.Helper()
+	var all []*land
+	for i, name := range names {
+		if i > 0 {
+			testenv.Beside(t, &env)
+		}
+		all = append(all, &land{name: name, env: env, relay: env.Relay(t), peers: filepath.Join(t.TempDir(), "kubeconfig")})
+	}
+	for _, l := range all {
+		l.writePeers(t, all)
+	}
+	for _, l := range all {
+		env = l.env
+		install(t)
+		l.replica = startReplica(t, "--cluster-name="+l.name, "--peers-kubeconfig="+l.peers, "--leader-elect=false")
+		pointWebhooksAt(t, l.replica)
+		l.replica.waitReady(t)
+	}
+	return all
+}
+
+// writePeers writes a context for each other cluster.
+func (l *land) writePeers(t *testing.T, all []*land) {
+	t.Helper()
+	c := clientcmdapi.NewConfig()
+	for _, other := range all {
+		if other == l {
+			continue
+		}
+		config := other.env.Config
+		c.Clusters[other.name] = &clientcmdapi.Cluster{Server: "https://" + other.relay.Address, CertificateAuthorityData: config.CAData}
+		c.AuthInfos[other.name] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+		c.Contexts[other.name] = &clientcmdapi.Context{Cluster: other.name, AuthInfo: other.name}
+	}
+	if err := clientcmd.WriteToFile(*c, l.peers); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// budget is that of the pods with the label app=db, which names all budgets of the team.
+func (w *team) budget(at int, edit func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec)) *limpetv1alpha1.DistributedPodDisruptionBudget {
+	b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.in[at], Name: "db"}}
+	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}
+	for i, l := range w.lands {
+		b.Spec.Federation = append(b.Spec.Federation, limpetv1alpha1.BudgetPeer{Cluster: l.name, Namespace: w.in[i], Name: "db"})
+	}
+	edit(&b.Spec)
+	return b
+}
+
+// team is a StatefulSet with Ready pods in one namespace of each land.
+type team struct {
+	lands []*land
+	in    []string // namespaces
+	pods  [][]*corev1.Pod
+}
+
+const perLand = 3
+
+func newTeam(t *testing.T, ns string, lands []*land, edit func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec)) *team {
+	t.Helper()
+	w := &team{lands: lands, in: []string{ns, ns, ns}}
+	w.fill(t, edit)
+	w.settle(t)
+	return w
+}
+
+// fill makes the budgets and their pods.
+func (w *team) fill(t *testing.T, edit func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec)) {
+	t.Helper()
+	for i, l := range w.lands {
+		ns := w.in[i]
+		l.env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+		set := testenv.AStatefulSet("db", perLand).In(ns)
+		set.Spec.Template.Labels = map[string]string{"app": "db"}
+		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: set.Spec.Template.Labels}
+		l.env.Create(t, set.StatefulSet)
+		var pods []*corev1.Pod
+		for i := range perLand {
+			pod := testenv.APod(fmt.Sprint("db-", i)).In(ns).OwnedBy(set.StatefulSet).On("n1").Ready()
+			pod.Labels = map[string]string{"app": "db"}
+			w.put(t, l, pod.Pod)
+			pods = append(pods, pod.Pod)
+		}
+		w.pods = append(w.pods, pods)
+		l.env.Create(t, w.budget(i, edit)) // the last, so that it is removed first
+	}
+}
+
+// put makes a pod. It goes when the test ends, and the controller no longer sees the budget.
+func (w *team) put(t *testing.T, l *land, pod *corev1.Pod) {
+	t.Helper()
+	status := pod.Status
+	if err := l.env.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if pod.Status = status; l.env.Client.Status().Update(t.Context(), pod) != nil {
+		t.Fatal("status of a pod is not written")
+	}
+	t.Cleanup(func() {
+		testenv.Eventually(t, func() error {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+			defer cancel()
+			of := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+			return client.IgnoreNotFound(l.env.Client.Delete(ctx, of, client.GracePeriodSeconds(0)))
+		})
+	})
+}
+
+// settle waits until the budgets of all lands are enforced and agree.
+func (w *team) settle(t *testing.T) {
+	t.Helper()
+	for land := range w.lands {
+		w.shows(t, land, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool {
+			return len(b.Status.Shares) == 1 && b.Status.Shares[0].Open && b.Status.CurrentHealthy == perLand
+		})
+	}
+}
+
+// evict asks for one pod of a land.
+func (w *team) evict(ctx context.Context, land, pod int, dryRun ...string) error {
+	e := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64(0)), DryRun: dryRun}}
+	return w.lands[land].env.Client.SubResource("eviction").Create(ctx, w.pods[land][pod].DeepCopy(), e)
+}
+
+// goes evicts a pod, and asks again as kubectl drain does.
+func (w *team) goes(t *testing.T, land, pod int) {
+	t.Helper()
+	testenv.Within(t, time.Minute, func() error { return w.evict(t.Context(), land, pod) })
+}
+
+// stays fails unless an eviction is refused with a text. A dry run asks no peer for a unit.
+func (w *team) stays(t *testing.T, land, pod int, text string) {
+	t.Helper()
+	if err := w.evict(t.Context(), land, pod, metav1.DryRunAll); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), text) {
+		t.Errorf("eviction in %s: %v, want a refusal that says %q", w.lands[land].name, err, text)
+	}
+}
+
+// rebuild makes the successor of a pod; ready tells when it becomes Ready.
+func (w *team) rebuild(t *testing.T, land, pod int, ready func()) {
+	t.Helper()
+	old := w.pods[land][pod]
+	next := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.in[land], Name: old.Name, Labels: old.Labels, OwnerReferences: old.OwnerReferences}, Spec: *old.Spec.DeepCopy(),
+	}
+	c := w.lands[land].env.Client
+	testenv.Eventually(t, func() error { return c.Create(t.Context(), next) })
+	ready()
+	next.Status = old.Status
+	if err := c.Status().Update(t.Context(), next); err != nil {
+		t.Error(err)
+	}
+	w.pods[land][pod] = next
+}
+
+func atLeast(n int32) func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+	return func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) { s.MinAvailable = new(intstr.FromInt32(n)) }
+}
+
+func atMost(n int32) func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+	return func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+		s.MaxUnavailable = new(intstr.FromInt32(n))
+	}
+}
+
+// TestBudgetsOverClusters runs three control planes, each with a controller of its own.
+func TestBudgetsOverClusters(t *testing.T) {
+	lands := startLands(t, "blue", "green", "red")
+	for name, edit := range map[string]func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec){"min": atLeast(8), "max": atMost(1)} {
+		t.Run(name, func(t *testing.T) {
+			w := newTeam(t, name, lands, edit)
+			t.Run("one unit goes round", func(t *testing.T) {
+				for land := range lands {
+					began := time.Now()
+					w.goes(t, land, 0)
+					t.Logf("%s: %s", lands[land].name, time.Since(began).Round(time.Millisecond))
+					w.stays(t, (land+1)%3, 1, "") // by its share, or because the peer lacks a pod
+					w.rebuild(t, land, 0, func() {})
+				}
+			})
+			w.settle(t)
+			t.Run("a dry run takes nothing", func(t *testing.T) { w.dryRun(t) })
+			t.Run("everything is evicted at once", func(t *testing.T) { w.storm(t) })
+			w.settle(t)
+			t.Run("a pod that is lost", func(t *testing.T) { w.loss(t) })
+			w.settle(t)
+			t.Run("a peer that does not answer", func(t *testing.T) { w.cut(t) })
+		})
+	}
+	t.Run("units that are reserved", func(t *testing.T) { reserved(t, lands) })
+	t.Run("a peer that is taken out", func(t *testing.T) { takenOut(t, lands) })
+}
+
+// dryRun asks as a dry run, and compares the books. Units may be on their way from former requests.
+func (w *team) dryRun(t *testing.T) {
+	testenv.Within(t, time.Minute, func() error {
+		before, allowed := w.books(t), 0
+		for land := range w.lands {
+			if w.evict(t.Context(), land, 0, metav1.DryRunAll) == nil {
+				allowed++
+			}
+		}
+		if after := w.books(t); after != before || allowed == 0 {
+			return fmt.Errorf("%d dry runs pass; books %s, before %s", allowed, after, before)
+		}
+		return nil
+	})
+}
+
+// books are the entries and shares of all books.
+func (w *team) books(t *testing.T) (text string) {
+	t.Helper()
+	for i, l := range w.lands {
+		var all limpetv1alpha1.DisruptionBookList
+		if err := l.env.Client.List(t.Context(), &all, client.InNamespace(w.in[i])); err != nil {
+			t.Fatal(err)
+		}
+		for i := range all.Items {
+			text += fmt.Sprintf("%s: %+v %+v\n", l.name, all.Items[i].Entries, all.Items[i].Shares)
+		}
+	}
+	return text
+}
+
+// storm lets each land evict each of its pods once, all at the same time, and rebuilds them. Never are two away.
+func (w *team) storm(t *testing.T) {
+	var away, most atomic.Int32
+	var all sync.WaitGroup
+	for land := range w.lands {
+		all.Go(func() {
+			for pod := range perLand {
+				w.goes(t, land, pod)
+				n := away.Add(1)
+				for most.Load() < n && !most.CompareAndSwap(most.Load(), n) {
+				}
+				w.rebuild(t, land, pod, func() { away.Add(-1) })
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d pods were away at once", most.Load())
+	}
+}
+
+// loss makes a pod of the first land not Ready: no other pod of any land may go.
+func (w *team) loss(t *testing.T) {
+	pod := w.pods[0][2]
+	was := *pod.Status.DeepCopy()
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	config := rest.CopyConfig(w.lands[0].env.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:n1", Groups: []string{"system:nodes", "system:masters"}}
+	kubelet := w.lands[0].env.As(t, config)
+	if err := kubelet.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	w.shows(t, 0, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool {
+		return b.Status.CurrentHealthy == perLand-1
+	})
+	for land := range w.lands {
+		w.stays(t, land, 0, "")
+	}
+	pod.Status = was
+	if err := kubelet.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shows waits until the budget of a land shows something.
+func (w *team) shows(t *testing.T, land int, what func(*limpetv1alpha1.DistributedPodDisruptionBudget) bool) {
+	t.Helper()
+	testenv.Within(t, time.Minute, func() error {
+		var b limpetv1alpha1.DistributedPodDisruptionBudget
+		if err := w.lands[land].env.Client.Get(t.Context(), client.ObjectKey{Namespace: w.in[land], Name: "db"}, &b); err != nil {
+			return err
+		}
+		if !what(&b) {
+			return fmt.Errorf("budget in %s shows %+v", w.lands[land].name, b.Status)
+		}
+		return nil
+	})
+}
+
+// cut takes the last land from the others: no pod of them may go, and its own neither, until it is back.
+func (w *team) cut(t *testing.T) {
+	last := w.lands[len(w.lands)-1]
+	last.relay.Cut()
+	w.stays(t, 0, 0, "peer red/"+w.in[2]+"/db cannot be read")
+	w.stays(t, 1, 0, "peer red/"+w.in[2]+"/db cannot be read")
+	last.relay.Mend(t)
+	w.goes(t, 0, 0)
+	w.rebuild(t, 0, 0, func() {})
+}
+
+// reserved cuts all lands from one another. Where the unit lies, one pod may go, and nowhere else.
+func reserved(t *testing.T, lands []*land) {
+	w := newTeam(t, "reserved", lands, func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+		atLeast(8)(s)
+		s.PartitionPolicy = limpetv1alpha1.PartitionReserved
+	})
+	w.goes(t, 1, 0)
+	w.rebuild(t, 1, 0, func() {})
+	w.shows(t, 1, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool { return b.Status.DisruptionsAllowed == 1 })
+	for _, l := range lands {
+		l.relay.Cut()
+	}
+	w.stays(t, 0, 0, "its share of minAvailable 8 in 3 sites")
+	w.stays(t, 2, 0, "its share of minAvailable 8 in 3 sites")
+	if err := w.evict(t.Context(), 1, 1); err != nil {
+		t.Errorf("the unit that is at hand: %v", err)
+	}
+	w.stays(t, 1, 2, "")
+	w.rebuild(t, 1, 1, func() {})
+	for _, l := range lands {
+		l.relay.Mend(t)
+	}
+	w.goes(t, 0, 0)
+}
+
+// takenOut cuts one land off. The others go on when both no longer name it.
+func takenOut(t *testing.T, lands []*land) {
+	w := newTeam(t, "gone", lands, atMost(1))
+	lands[2].relay.Cut()
+	w.stays(t, 0, 0, "cannot be read")
+	for i := range 2 {
+		var b limpetv1alpha1.DistributedPodDisruptionBudget
+		lands[i].env.Read(t, client.ObjectKey{Namespace: w.in[i], Name: "db"}, &b)
+		lands[i].env.Change(t, &b, func() { b.Spec.Federation = b.Spec.Federation[:2] })
+		if i == 0 {
+			w.shows(t, 0, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool { return b.Status.DisruptionsAllowed == 0 })
+			w.stays(t, 0, 0, "have not agreed")
+		}
+	}
+	w.goes(t, 1, 0)
+	w.stays(t, 0, 0, "")
+	w.rebuild(t, 1, 0, func() {})
+	w.goes(t, 0, 0)
+	lands[2].relay.Mend(t)
+	w.shows(t, 2, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool { return b.Status.DisruptionsAllowed == 0 })
+	w.stays(t, 2, 0, "does not name this budget")
+}
+
+// TestBudgetsOverNamespaces has two budgets of one cluster, and one that names them and is not named.
+func TestBudgetsOverNamespaces(t *testing.T) {
+	install(t)
+	r := startReplica(t, "--leader-elect=false")
+	pointWebhooksAt(t, r)
+	r.waitReady(t)
+	here := &land{name: "", env: env, replica: r}
+	w := &team{lands: []*land{here, here}, in: []string{"shop-a", "shop-b"}}
+	w.fill(t, atMost(1))
+	w.settle(t)
+	w.goes(t, 1, 0)
+	w.stays(t, 0, 0, "")
+	w.rebuild(t, 1, 0, func() {})
+	w.goes(t, 0, 0)
+	w.stays(t, 1, 1, "")
+	w.rebuild(t, 0, 0, func() {})
+	w.storm(t)
+
+	stranger := &team{lands: []*land{here}, in: []string{"shop-c"}}
+	stranger.fill(t, func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+		atMost(1)(s)
+		s.Federation = []limpetv1alpha1.BudgetPeer{{Namespace: "shop-a", Name: "db"}, {Namespace: "shop-b", Name: "db"}}
+	})
+	stranger.shows(t, 0, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool {
+		for _, of := range b.Status.FederatedStatuses { // it learns nothing of pods that are not its own
+			if of.ExpectedPods != 0 || of.Problem == "" {
+				return false
+			}
+		}
+		return len(b.Status.FederatedStatuses) == 2
+	})
+	stranger.stays(t, 0, 0, "does not name this budget in spec.federation")
+	w.goes(t, 1, 1) // and does not disturb the others
+}
