@@ -27,7 +27,7 @@ func (p *Peers) Start(ctx context.Context) error {
 	defer again.Stop()
 	for {
 		p.mu.Lock()
-		_ = p.load() // whoever asks for a peer learns why it cannot be read
+		_ = p.load() // a decision that asks for a peer says why it cannot be read
 		p.mu.Unlock()
 		select {
 		case <-again.C:
