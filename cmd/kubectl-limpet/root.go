@@ -28,7 +28,8 @@ import (
 
 const long = `kubectl limpet tells what Limpet keeps, what needs attention, and what an eviction or a drain
 would do. It works through the API alone, with your rights, and names what you may not read. Only
-the commands release and test change anything, and test nothing outside a namespace of its own.
+the commands release, test, join and leave change anything, and test nothing outside a namespace of
+its own.
 
 Exit status: 0: healthy or allowed; 1: broken, refused or contradicting; 2: the command could not do
 its work, or could not read all that it needs.`
@@ -80,7 +81,7 @@ func newRoot(around surroundings) *cobra.Command {
 	root.PersistentFlags().StringVarP(&c.format, "output", "o", "table", "format: table, wide, json or yaml")
 	root.PersistentFlags().BoolVarP(&c.everywhere, "all-namespaces", "A", false, "all namespaces, whatever --namespace says; a pod is looked for")
 	complete(root, "output", formats)
-	root.AddCommand(c.status(), c.pod(), c.lost(), c.explain(), c.plan(), c.audit(), c.release(), c.test(), c.version(), c.bundle(), c.ui())
+	root.AddCommand(c.status(), c.pod(), c.lost(), c.explain(), c.plan(), c.audit(), c.release(), c.test(), c.join(), c.leave(), c.version(), c.bundle(), c.ui())
 	return root
 }
 

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+
+	"github.com/limpet-io/limpet/internal/console"
+)
+
+func (c *commands) join() *cobra.Command {
+	var p console.Peer
+	cmd := &cobra.Command{
+		Use:   "join CONTEXT",
+		Short: "Let the controller read the budgets of another cluster",
+		Long: `Let the controller of this cluster read the DistributedPodDisruptionBudgets of another one, which is a
+context of your kubeconfig. There, the command makes an account that may read this kind and nothing
+else; its token does not expire. Here, it writes Secret limpet-system/limpet-peers, which the
+controller reads again within two minutes. Run it again to renew what is written. Budgets of two
+clusters that name one another need it in both directions, and each controller its --cluster-name.`,
+		Example: "  kubectl --context blue limpet join green\n  kubectl --context blue limpet join admin@green --name green --server https://10.1.0.1:6443",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			here, _, err := c.client()
+			if err != nil {
+				return err
+			}
+			other := genericclioptions.NewConfigFlags(true)
+			other.KubeConfig, other.Context = c.config.KubeConfig, &args[0]
+			there := &commands{surroundings: c.surroundings, config: other}
+			if p.There, _, err = there.client(); err != nil {
+				return err
+			}
+			config, err := other.ToRESTConfig()
+			if err != nil {
+				return fmt.Errorf("read context %s of the kubeconfig: %w", args[0], err)
+			}
+			p.Name, p.Server = cmp.Or(p.Name, args[0]), cmp.Or(p.Server, config.Host)
+			if p.Authority, err = authorityOf(config); err != nil {
+				return err
+			}
+			if err := console.Join(cmd.Context(), here, p); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.out, "The controller reads the budgets of cluster %s at %s.\n", p.Name, p.Server)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&p.Name, "name", "", "name by which budgets name the other cluster, the --cluster-name of its controller; by default the name of the context")
+	cmd.Flags().StringVar(&p.Server, "server", "", "URL of its API server, as the pods of this cluster reach it; by default that of the context")
+	return cmd
+}
+
+// authorityOf returns the certificate authority of an API server.
+func authorityOf(config *rest.Config) ([]byte, error) {
+	if config.Insecure {
+		return nil, errors.New("the context does not check the certificate of the API server (insecure-skip-tls-verify); remedy: set certificate-authority-data")
+	}
+	if len(config.CAData) > 0 || config.CAFile == "" {
+		return config.CAData, nil
+	}
+	authority, err := os.ReadFile(config.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate authority of the context: %w", err)
+	}
+	return authority, nil
+}
+
+func (c *commands) leave() *cobra.Command {
+	return &cobra.Command{
+		Use:   "leave CLUSTER",
+		Short: "Let the controller no longer read the budgets of another cluster",
+		Long: `Take a cluster out of Secret limpet-system/limpet-peers, under the name that budgets have for it. Pods of
+budgets that still name it stay, or go as their partitionPolicy says: remove its entries from
+spec.federation first. The account limpet-peer in the other cluster stays; delete it there.`,
+		Example: "  kubectl --context blue limpet leave green",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			here, _, err := c.client()
+			if err != nil {
+				return err
+			}
+			if err := console.Leave(cmd.Context(), here, args[0]); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.out, "The controller no longer reads the budgets of cluster %s.\n", args[0])
+			return nil
+		},
+	}
+}

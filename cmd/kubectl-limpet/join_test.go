@@ -1,0 +1,79 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+)
+
+// TestJoin lets a cluster read its own budgets, as if it were another one: the token may read budgets, and nothing
+// else. A second time renews it, and leave takes it back.
+func TestJoin(t *testing.T) {
+	env.AsController(t) // makes limpet-system
+	answered := make(chan error, 1)
+	go func() {
+		_, err := command(t, env.Config, "join", "test", "--name", "green")
+		answered <- err
+	}()
+	giveToken(t)
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	peers := peersOf(t)
+	config, err := clientcmd.NewNonInteractiveClientConfig(*peers, "green", nil, nil).ClientConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := env.As(t, config)
+	testenv.Eventually(t, func() error { return reader.List(t.Context(), &limpetv1alpha1.DistributedPodDisruptionBudgetList{}) })
+	for _, other := range []client.ObjectList{&corev1.PodList{}, &corev1.SecretList{}, &limpetv1alpha1.DisruptionBookList{}} {
+		if err := reader.List(t.Context(), other); !apierrors.IsForbidden(err) {
+			t.Errorf("list %T with the token: %v, want that it is forbidden", other, err)
+		}
+	}
+	if out, err := command(t, env.Config, "join", "test", "--name", "red", "--server", "https://10.9.9.9:6443"); err != nil || !strings.Contains(out, "cluster red at https://10.9.9.9:6443") {
+		t.Errorf("a further cluster: %q, %v", out, err)
+	}
+	if peers = peersOf(t); len(peers.Contexts) != 2 || peers.Clusters["red"].Server != "https://10.9.9.9:6443" {
+		t.Errorf("contexts %v", peers.Contexts)
+	}
+	if _, err := command(t, env.Config, "leave", "green"); err != nil {
+		t.Error(err)
+	}
+	if peers = peersOf(t); len(peers.Contexts) != 1 || len(peers.AuthInfos) != 1 {
+		t.Errorf("contexts %v after leave", peers.Contexts)
+	}
+	if _, err := command(t, env.Config, "leave", "green"); err == nil || !strings.Contains(err.Error(), "cluster green is no context of Secret limpet-system/limpet-peers") {
+		t.Errorf("a second leave: %v", err)
+	}
+}
+
+// giveToken does what kube-controller-manager does for the Secret of an account.
+func giveToken(t *testing.T) {
+	t.Helper()
+	var secret corev1.Secret
+	testenv.Eventually(t, func() error {
+		return env.Client.Get(t.Context(), client.ObjectKey{Namespace: "limpet-system", Name: "limpet-peer"}, &secret)
+	})
+	token := env.Token(t, "limpet-peer", "").BearerToken
+	env.Change(t, &secret, func() { secret.Data = map[string][]byte{corev1.ServiceAccountTokenKey: []byte(token)} })
+}
+
+func peersOf(t *testing.T) *clientcmdapi.Config {
+	t.Helper()
+	var secret corev1.Secret
+	env.Read(t, client.ObjectKey{Namespace: "limpet-system", Name: "limpet-peers"}, &secret)
+	config, err := clientcmd.Load(secret.Data["kubeconfig"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
