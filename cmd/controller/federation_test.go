@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -79,7 +81,9 @@ func (w *team) budget(at int, edit func(*limpetv1alpha1.DistributedPodDisruption
 	b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.in[at], Name: "db"}}
 	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}
 	for i, l := range w.lands {
-		b.Spec.Federation = append(b.Spec.Federation, limpetv1alpha1.BudgetPeer{Cluster: l.name, Namespace: w.in[i], Name: "db"})
+		if w.names == nil || w.names(at, i) {
+			b.Spec.Federation = append(b.Spec.Federation, limpetv1alpha1.BudgetPeer{Cluster: l.name, Namespace: w.in[i], Name: "db"})
+		}
 	}
 	edit(&b.Spec)
 	return b
@@ -89,6 +93,9 @@ func (w *team) budget(at int, edit func(*limpetv1alpha1.DistributedPodDisruption
 type team struct {
 	lands []*land
 	in    []string // namespaces
+	size  int      // pods of each budget
+	// names tells whether one budget names another; nil for all.
+	names func(a, b int) bool
 	pods  [][]*corev1.Pod
 }
 
@@ -96,7 +103,7 @@ const perLand = 3
 
 func newTeam(t *testing.T, ns string, lands []*land, edit func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec)) *team {
 	t.Helper()
-	w := &team{lands: lands, in: []string{ns, ns, ns}}
+	w := &team{lands: lands, in: []string{ns, ns, ns}, size: perLand}
 	w.fill(t, edit)
 	w.settle(t)
 	return w
@@ -108,19 +115,21 @@ func (w *team) fill(t *testing.T, edit func(*limpetv1alpha1.DistributedPodDisrup
 	for i, l := range w.lands {
 		ns := w.in[i]
 		l.env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
-		set := testenv.AStatefulSet("db", perLand).In(ns)
+		set := testenv.AStatefulSet("db", int32(w.size)).In(ns)
 		set.Spec.Template.Labels = map[string]string{"app": "db"}
 		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: set.Spec.Template.Labels}
 		l.env.Create(t, set.StatefulSet)
 		var pods []*corev1.Pod
-		for i := range perLand {
+		for i := range w.size {
 			pod := testenv.APod(fmt.Sprint("db-", i)).In(ns).OwnedBy(set.StatefulSet).On("n1").Ready()
 			pod.Labels = map[string]string{"app": "db"}
 			w.put(t, l, pod.Pod)
 			pods = append(pods, pod.Pod)
 		}
 		w.pods = append(w.pods, pods)
-		l.env.Create(t, w.budget(i, edit)) // the last, so that it is removed first
+	}
+	for i, l := range w.lands { // the last, so that they are removed first
+		l.env.Create(t, w.budget(i, edit))
 	}
 }
 
@@ -135,12 +144,13 @@ func (w *team) put(t *testing.T, l *land, pod *corev1.Pod) {
 		t.Fatal("status of a pod is not written")
 	}
 	t.Cleanup(func() {
-		testenv.Eventually(t, func() error {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-			defer cancel()
+		err := wait.PollUntilContextTimeout(context.WithoutCancel(t.Context()), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 			of := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-			return client.IgnoreNotFound(l.env.Client.Delete(ctx, of, client.GracePeriodSeconds(0)))
+			return client.IgnoreNotFound(l.env.Client.Delete(ctx, of, client.GracePeriodSeconds(0))) == nil, nil
 		})
+		if err != nil {
+			t.Errorf("remove pod: %v", err)
+		}
 	})
 }
 
@@ -149,7 +159,8 @@ func (w *team) settle(t *testing.T) {
 	t.Helper()
 	for land := range w.lands {
 		w.shows(t, land, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool {
-			return len(b.Status.Shares) == 1 && b.Status.Shares[0].Open && b.Status.CurrentHealthy == perLand
+			closed := slices.ContainsFunc(b.Status.Shares, func(s limpetv1alpha1.BudgetShare) bool { return !s.Open })
+			return len(b.Status.Shares) > 0 && !closed && b.Status.CurrentHealthy == int32(w.size)
 		})
 	}
 }
@@ -195,16 +206,14 @@ func atLeast(n int32) func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
 	return func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) { s.MinAvailable = new(intstr.FromInt32(n)) }
 }
 
-func atMost(n int32) func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
-	return func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
-		s.MaxUnavailable = new(intstr.FromInt32(n))
-	}
+func atMostOne(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+	s.MaxUnavailable = new(intstr.FromInt32(1))
 }
 
 // TestBudgetsOverClusters runs three control planes, each with a controller of its own.
 func TestBudgetsOverClusters(t *testing.T) {
 	lands := startLands(t, "blue", "green", "red")
-	for name, edit := range map[string]func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec){"min": atLeast(8), "max": atMost(1)} {
+	for name, edit := range map[string]func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec){"min": atLeast(8), "max": atMostOne} {
 		t.Run(name, func(t *testing.T) {
 			w := newTeam(t, name, lands, edit)
 			t.Run("one unit goes round", func(t *testing.T) {
@@ -225,6 +234,7 @@ func TestBudgetsOverClusters(t *testing.T) {
 			t.Run("a peer that does not answer", func(t *testing.T) { w.cut(t) })
 		})
 	}
+	t.Run("a ring", func(t *testing.T) { ringOverLands(t, lands) })
 	t.Run("units that are reserved", func(t *testing.T) { reserved(t, lands) })
 	t.Run("a peer that is taken out", func(t *testing.T) { takenOut(t, lands) })
 }
@@ -330,6 +340,64 @@ func (w *team) cut(t *testing.T) {
 	w.rebuild(t, 0, 0, func() {})
 }
 
+// ringOverLands has nine positions of one pod, each in the next land, of which each names the two before and the two
+// behind it, and wants four of five pods. Three may be away at once; and when all are evicted together, two neighbours
+// never are.
+func ringOverLands(t *testing.T, lands []*land) {
+	const positions = 9
+	near := func(a, b int) bool {
+		d := (a - b + positions) % positions
+		return d <= 2 || d >= positions-2
+	}
+	w := &team{size: 1, names: near}
+	for i := range positions {
+		w.lands, w.in = append(w.lands, lands[i%3]), append(w.in, fmt.Sprintf("%d0", i))
+	}
+	w.fill(t, atLeast(4))
+	w.settle(t)
+	var mu sync.Mutex
+	away, most := map[int]bool{}, 0
+	note := func(i int, gone bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if away[i] = gone; !gone {
+			delete(away, i)
+		}
+		most = max(most, len(away))
+		picture := ""
+		for at := range positions {
+			picture += map[bool]string{true: " ○", false: " ●"}[away[at]]
+			if gone && at != i && away[at] && near(at, i) {
+				t.Errorf("positions %d and %d are away together", at, i)
+			}
+		}
+		t.Log("ring 00-10-20:", picture)
+	}
+	for i := 0; i < positions; i += 3 {
+		w.goes(t, i, 0)
+		note(i, true)
+	}
+	for i := 0; i < positions; i += 3 {
+		w.stays(t, i+1, 0, "")
+		w.stays(t, i+2, 0, "")
+	}
+	for i := 0; i < positions; i += 3 {
+		w.rebuild(t, i, 0, func() { note(i, false) })
+	}
+	var all sync.WaitGroup
+	for i := range positions {
+		all.Go(func() {
+			w.goes(t, i, 0)
+			note(i, true)
+			w.rebuild(t, i, 0, func() { note(i, false) })
+		})
+	}
+	all.Wait()
+	if most != 3 {
+		t.Errorf("%d pods were away at once, want 3", most)
+	}
+}
+
 // reserved cuts all lands from one another. Where the unit lies, one pod may go, and nowhere else.
 func reserved(t *testing.T, lands []*land) {
 	w := newTeam(t, "reserved", lands, func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
@@ -357,7 +425,7 @@ func reserved(t *testing.T, lands []*land) {
 
 // takenOut cuts one land off. The others go on when both no longer name it.
 func takenOut(t *testing.T, lands []*land) {
-	w := newTeam(t, "gone", lands, atMost(1))
+	w := newTeam(t, "gone", lands, atMostOne)
 	lands[2].relay.Cut()
 	w.stays(t, 0, 0, "cannot be read")
 	for i := range 2 {
@@ -385,8 +453,8 @@ func TestBudgetsOverNamespaces(t *testing.T) {
 	pointWebhooksAt(t, r)
 	r.waitReady(t)
 	here := &land{name: "", env: env, replica: r}
-	w := &team{lands: []*land{here, here}, in: []string{"shop-a", "shop-b"}}
-	w.fill(t, atMost(1))
+	w := &team{lands: []*land{here, here}, in: []string{"shop-a", "shop-b"}, size: perLand}
+	w.fill(t, atMostOne)
 	w.settle(t)
 	w.goes(t, 1, 0)
 	w.stays(t, 0, 0, "")
@@ -396,9 +464,9 @@ func TestBudgetsOverNamespaces(t *testing.T) {
 	w.rebuild(t, 0, 0, func() {})
 	w.storm(t)
 
-	stranger := &team{lands: []*land{here}, in: []string{"shop-c"}}
+	stranger := &team{lands: []*land{here}, in: []string{"shop-c"}, size: perLand}
 	stranger.fill(t, func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
-		atMost(1)(s)
+		atMostOne(s)
 		s.Federation = []limpetv1alpha1.BudgetPeer{{Namespace: "shop-a", Name: "db"}, {Namespace: "shop-b", Name: "db"}}
 	})
 	stranger.shows(t, 0, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool {

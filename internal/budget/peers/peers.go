@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -68,7 +69,7 @@ func (p *Peers) Read(ctx context.Context, cluster, namespace, name string) (*lim
 	if cluster == p.Cluster {
 		return read(ctx, p.Live, namespace, name)
 	}
-	c, err := p.connection(cluster)
+	c, err := p.connection(cluster) //nolint:contextcheck // a watch outlasts the request that finds a new kubeconfig
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (p *Peers) Known(ctx context.Context, cluster, namespace, name string) (*li
 	if cluster == p.Cluster {
 		return read(ctx, p.Cached, namespace, name)
 	}
-	c, err := p.connection(cluster)
+	c, err := p.connection(cluster) //nolint:contextcheck // a watch outlasts the request that finds a new kubeconfig
 	if err != nil {
 		return nil, err
 	}
@@ -114,12 +115,11 @@ func (p *Peers) connection(cluster string) (*connection, error) {
 	if err := p.load(); err != nil {
 		return nil, err
 	}
-	switch c := p.clusters[cluster]; {
-	case c == nil:
+	c := p.clusters[cluster]
+	if c == nil {
 		return nil, fmt.Errorf("is in a cluster that is no context of %s", p.Kubeconfig)
-	default:
-		return c, c.err
 	}
+	return c, c.err
 }
 
 // load reads the kubeconfig again when it has changed. The caller has the lock.
@@ -159,7 +159,9 @@ func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
 		c.err = fmt.Errorf("has a context in %s that runs a program or reads a file: use a token or a certificate", p.Kubeconfig)
 		return c
 	}
-	if c.live, err = client.New(rest, client.Options{Scheme: p.Scheme}); err != nil {
+	bounded := *rest
+	bounded.Timeout = answerWithin
+	if c.live, err = client.New(&bounded, client.Options{Scheme: p.Scheme, Mapper: mapper()}); err != nil {
 		c.err = fmt.Errorf("cannot be asked: %w", err)
 		return c
 	}
@@ -167,4 +169,11 @@ func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
 		c.err = p.watch(c, rest)
 	}
 	return c
+}
+
+// mapper knows the kind that is read, so that no request asks a peer for its kinds.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"), meta.RESTScopeNamespace)
+	return m
 }

@@ -27,7 +27,7 @@ func (p *Peers) Start(ctx context.Context) error {
 	defer again.Stop()
 	for {
 		p.mu.Lock()
-		_ = p.load() // a decision that asks for a peer says why it cannot be read
+		_ = p.load() //nolint:contextcheck // it uses that of Start; a decision that asks for a peer says why it cannot be read
 		p.mu.Unlock()
 		select {
 		case <-again.C:
@@ -40,7 +40,7 @@ func (p *Peers) Start(ctx context.Context) error {
 // watch begins to watch a cluster.
 func (p *Peers) watch(c *connection, config *rest.Config) error {
 	budgets, err := cache.New(config, cache.Options{
-		Scheme:   p.Scheme,
+		Scheme: p.Scheme, Mapper: mapper(),
 		ByObject: map[client.Object]cache.ByObject{&limpetv1alpha1.DistributedPodDisruptionBudget{}: {Transform: cache.TransformStripManagedFields()}},
 	})
 	if err != nil {

@@ -101,11 +101,11 @@ func GroupsOf(self Site, own Spec, expected int32, peers map[Site]Heard) (groups
 }
 
 func hash(terms string, members []Site) string {
-	text := terms
+	lines := []string{terms}
 	for _, m := range members {
-		text += "\n" + string(m)
+		lines = append(lines, string(m))
 	}
-	sum := sha256.Sum256([]byte(text))
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
 	return hex.EncodeToString(sum[:8])
 }
 

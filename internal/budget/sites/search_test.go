@@ -101,7 +101,7 @@ func (w *model) input(s *site) sites.Input {
 		Self: s.name, Group: w.group, Share: s.share, Used: s.used(), Has: 2 - s.used(), Certain: true, Since: s.since,
 		Peers: s.known, Fresh: fmt.Sprint("nonce ", w.nonces),
 	}
-	switch w.wrong {
+	switch w.wrong { //nolint:exhaustive // the others are elsewhere
 	case countsNothing:
 		in.Used, in.Has = 0, 2
 	case keepsNonce:
@@ -116,7 +116,7 @@ func (w *model) input(s *site) sites.Input {
 func (w *model) plan(s *site) {
 	before := s.share
 	next := sites.Plan(w.input(s))
-	switch w.wrong {
+	switch w.wrong { //nolint:exhaustive // the others are elsewhere
 	case takesTwice:
 		for i, p := range next.Peers {
 			if old, had := before.Peer(p.Site); had && before.Agreement == next.Agreement && p.Taken == old.Taken && w.random.IntN(8) == 0 {
