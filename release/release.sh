@@ -83,5 +83,8 @@ for file in install=default install-own-network=own-network install-adopt-networ
 	"${LIMPET_PROGRAMS:-bin/assets}/kubectl" kustomize "$deploy/${file#*=}" >"$out/${file%=*}.yaml"
 done
 
+if grep -rE --include='*.yaml' "image: .*:dev[\"']?[[:space:]]*$" "$deploy" "$out"; then
+	echo "release.sh: these manifests have images of a checkout" >&2
+	exit 1
+fi
 (cd "$out" && sha256sum -- * >"$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)
-"$work/limpet-release" check --dir "$out" --architectures "$ARCHITECTURES"

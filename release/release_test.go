@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/limpet-io/limpet/release/folder"
 )
 
 const (
@@ -53,6 +51,7 @@ func TestRelease(t *testing.T) {
 	}, "release/release.sh", out)
 
 	run(t, out, nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	complete(t, out)
 	published(t, root, out)
 	if said := run(t, out, nil, "./limpet-ipam-linux-"+runtime.GOARCH, "version"); !strings.Contains(said, " "+version+" ") {
 		t.Errorf("limpet-ipam version prints %q", said)
@@ -69,11 +68,29 @@ func TestRelease(t *testing.T) {
 	manifests(t, root, out, filepath.Join(programs, "kubectl"), string(install))
 }
 
+// complete looks for each file that a release has.
+func complete(t *testing.T, out string) {
+	t.Helper()
+	on := "-linux-" + runtime.GOARCH
+	names := strings.Fields(`alerts.yaml crds.yaml deploy.tar.gz monitoring.yaml install.yaml install-adopt-network.yaml install-cert-manager.yaml
+		install-flannel.yaml install-given-certificate.yaml install-own-network.yaml uninstall.yaml krew.yaml limpet-0.0.1.tgz limpet-agent.oci.tar
+		limpet-controller.oci.tar`)
+	names = append(names, "images"+on+".tar", "provenance"+on+".intoto.json", "kubectl-limpet"+on+".tar.gz", "limpet-agent"+on+".image.spdx.json", "limpet-controller"+on+".image.spdx.json")
+	for _, p := range []string{"limpet-ipam", "limpet-agent", "limpet-controller", "kubectl-limpet"} {
+		names = append(names, p+on, p+on+".spdx.json")
+	}
+	for _, name := range names {
+		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s is missing or empty: %v", name, err)
+		}
+	}
+}
+
 // manifests unpacks the archive of the manifests. Each directory of the checkout must be there, and build.
 func manifests(t *testing.T, root, out, kubectl, install string) {
 	t.Helper()
 	dir := t.TempDir()
-	run(t, dir, nil, "tar", "-xzf", filepath.Join(out, folder.Manifests))
+	run(t, dir, nil, "tar", "-xzf", filepath.Join(out, "deploy.tar.gz"))
 	if built := run(t, dir, nil, kubectl, "kustomize", "limpet/deploy/default"); built != install {
 		t.Error("limpet/deploy/default of the archive differs from install.yaml")
 	}

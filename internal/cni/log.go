@@ -11,10 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/containernetworking/cni/pkg/types"
 	"golang.org/x/sys/unix"
@@ -164,51 +161,11 @@ func outcomeOfCode(code uint) string {
 
 // encode returns the entry as one line of JSON.
 func (l *logEntry) encode() []byte {
-	if line := l.usual(); line != nil {
-		return line
-	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(l) // strings, numbers and JSON of slog always encode
 	return b.Bytes()
-}
-
-// usual returns the line as encoding/json writes it, and nil for an entry with notes, or with a text that needs escapes. The
-// first use of encoding/json for a type costs 0.1 ms.
-func (l *logEntry) usual() []byte {
-	b, err := l.Time.AppendText(append(make([]byte, 0, 512), `{"time":"`...))
-	if err != nil || len(l.Notes) > 0 {
-		return nil
-	}
-	b = append(b, `","verb":"`+l.Verb+`","outcome":"`+l.Outcome+`"`...)
-	b = appendKnown(b, "network", l.Network)
-	b = appendKnown(b, "pod", l.Pod)
-	b = appendKnown(b, "container", l.Container)
-	b = appendKnown(b, "ifname", l.IfName)
-	for n, a := range l.Addresses {
-		b = append(b, [...]string{`,"addresses":["`, `","`}[min(n, 1)]+a.String()...)
-	}
-	if len(l.Addresses) > 0 {
-		b = append(b, `"]`...)
-	}
-	b = appendKnown(b, "reason", l.Reason)
-	b = strconv.AppendUint(append(b, `,"code":`...), uint64(l.Code), 10)
-	b = strconv.AppendFloat(append(b, `,"ms":`...), l.Millis, 'f', -1, 64)
-	for _, text := range []string{l.Verb, l.Outcome, l.Network, l.Pod, l.Container, l.IfName, l.Reason} {
-		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r >= utf8.RuneSelf }) {
-			return nil
-		}
-	}
-	return append(b, "}\n"...)
-}
-
-// appendKnown appends a key whose value is left out when it is empty.
-func appendKnown(b []byte, key, value string) []byte {
-	if value == "" {
-		return b
-	}
-	return append(b, `,"`+key+`":"`+value+`"`...)
 }
 
 // DefaultLogFile is where each verb writes its entry unless ipam.logFile says otherwise.

@@ -36,22 +36,43 @@ func unserved(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v
 // is the only version.
 func (e *Env) StoreFormerVersion(t testing.TB, namespace string) {
 	t.Helper()
-	e.ChangeCRD(t, ConvertedCRD, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, unserved)
-		for i := range crd.Spec.Versions {
-			v := &crd.Spec.Versions[i]
-			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
-			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
-			annotations := spec.Properties["persistentPodAnnotations"]
-			annotations.MaxItems = new(int64) // tells this CRD from the one before
-			spec.Properties["persistentPodAnnotations"] = annotations
-		}
+	e.storeFormer(t, ConvertedCRD, func(spec *apiextensionsv1.JSONSchemaProps) {
+		annotations := spec.Properties["persistentPodAnnotations"]
+		annotations.MaxItems = new(int64) // tells this CRD from the one before
+		spec.Properties["persistentPodAnnotations"] = annotations
 	})
 	// For a moment the API server serves by this CRD and still stores by the one before.
 	Eventually(t, func() error {
 		probe := AFormerPersistentPodState("probe", namespace)
 		probe.Spec.PersistentPodAnnotations = []appsv1beta1.PersistentPodAnnotation{{Key: "k"}}
 		if err := e.Client.Create(t.Context(), probe, client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("the CRD before is still in use: %w", err)
+		}
+		return nil
+	})
+}
+
+// storeFormer makes v1alpha1 the only version of a CRD, and changes the schema of its spec.
+func (e *Env) storeFormer(t testing.TB, crd string, change func(spec *apiextensionsv1.JSONSchemaProps)) {
+	t.Helper()
+	e.ChangeCRD(t, crd, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, unserved)
+		for i := range crd.Spec.Versions {
+			v := &crd.Spec.Versions[i]
+			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
+			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+			change(&spec)
+			v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
+		}
+	})
+}
+
+// storeWithoutRules is storeFormer without the rules of the CRD. It waits until the API server takes a probe that breaks one.
+func (e *Env) storeWithoutRules(t testing.TB, crd string, probe client.Object) {
+	t.Helper()
+	e.storeFormer(t, crd, func(spec *apiextensionsv1.JSONSchemaProps) { spec.XValidations = nil })
+	Eventually(t, func() error { // as for PersistentPodStates
+		if err := e.Client.Create(t.Context(), probe.DeepCopyObject().(client.Object), client.DryRunAll); err != nil {
 			return fmt.Errorf("the CRD before is still in use: %w", err)
 		}
 		return nil
@@ -73,24 +94,9 @@ func AFormerBudget(name, namespace string) *policyv1alpha1.PodUnavailableBudget 
 // the only version, and the CRD has no rules.
 func (e *Env) StoreFormerBudgets(t testing.TB, namespace string) {
 	t.Helper()
-	e.ChangeCRD(t, ConvertedBudgets, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, unserved)
-		for i := range crd.Spec.Versions {
-			v := &crd.Spec.Versions[i]
-			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
-			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
-			spec.XValidations = nil
-			v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
-		}
-	})
-	Eventually(t, func() error { // as for PersistentPodStates
-		probe := AFormerBudget("probe", namespace)
-		probe.Spec.MaxUnavailable = nil
-		if err := e.Client.Create(t.Context(), probe, client.DryRunAll); err != nil {
-			return fmt.Errorf("the CRD before is still in use: %w", err)
-		}
-		return nil
-	})
+	probe := AFormerBudget("probe", namespace)
+	probe.Spec.MaxUnavailable = nil
+	e.storeWithoutRules(t, ConvertedBudgets, probe)
 }
 
 // AFormerSpread begins a v1alpha1 with all that differs from v1beta1, and a condition without a
@@ -119,24 +125,9 @@ func AFormerSpread(name, namespace string) *appsv1alpha1.WorkloadSpread {
 // version, and the CRD has no rules.
 func (e *Env) StoreFormerSpreads(t testing.TB, namespace string) {
 	t.Helper()
-	e.ChangeCRD(t, ConvertedSpreads, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, unserved)
-		for i := range crd.Spec.Versions {
-			v := &crd.Spec.Versions[i]
-			v.Served, v.Storage = v.Name == "v1alpha1", v.Name == "v1alpha1"
-			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
-			spec.XValidations = nil
-			v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
-		}
-	})
-	Eventually(t, func() error { // as for PersistentPodStates
-		probe := AFormerSpread("probe", namespace)
-		probe.Spec.Subsets[1].MaxReplicas = new(intstr.FromInt32(1)) // not of the type of the first
-		if err := e.Client.Create(t.Context(), probe, client.DryRunAll); err != nil {
-			return fmt.Errorf("the CRD before is still in use: %w", err)
-		}
-		return nil
-	})
+	probe := AFormerSpread("probe", namespace)
+	probe.Spec.Subsets[1].MaxReplicas = new(intstr.FromInt32(1)) // not of the type of the first
+	e.storeWithoutRules(t, ConvertedSpreads, probe)
 }
 
 // StoredAs waits until the objects of each CRD are stored in one version alone.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ type Input struct {
 // Decode reads the JSON. The functions that need the configuration return its errors.
 func Decode(stdin []byte) *Input {
 	in := &Input{raw: stdin}
-	in.err = in.keys.decode(stdin)
+	in.err = json.Unmarshal(stdin, &in.keys)
 	if in.keys.CNIVersion == "" {
 		in.keys.CNIVersion = "0.1.0"
 	}
@@ -240,6 +241,20 @@ func (c *Config) readBounds(keys *ipamKeys) error {
 		c.Quota.Percent = *p
 	}
 	return nil
+}
+
+// parseRoutes reads ipam.routes.
+func parseRoutes(raw json.RawMessage) (routes []*types.Route, err error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(raw, &routes); err != nil {
+		return nil, fmt.Errorf("ipam.routes: %w: %w", err, ErrConfig)
+	}
+	if slices.Contains(routes, nil) { // the library would panic on it
+		return nil, fmt.Errorf("ipam.routes: null is no route: %w", ErrConfig)
+	}
+	return routes, nil
 }
 
 func (c *Config) readDurations(keys *ipamKeys) error {

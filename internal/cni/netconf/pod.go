@@ -54,9 +54,6 @@ func ParsePod(args string) (Pod, error) {
 	if args == "" {
 		return Pod{}, nil
 	}
-	if pod, usual := usualPod(args); usual {
-		return pod, nil
-	}
 	var a podArgs
 	err := types.LoadArgs(args, &a)
 	if err == nil && !utf8.ValidString(args) {
@@ -66,35 +63,6 @@ func ParsePod(args string) (Pod, error) {
 		return Pod{}, fmt.Errorf("CNI_ARGS %q: %w: %w", args, err, ErrArgs)
 	}
 	return Pod{Namespace: string(a.K8S_POD_NAMESPACE), Name: string(a.K8S_POD_NAME), UID: string(a.K8S_POD_UID), IP: a.IP.Addr}, nil
-}
-
-// usualPod reads CNI_ARGS as runtimes pass them. It reports false for others, for which the CNI library has the rules and the
-// errors.
-func usualPod(args string) (pod Pod, usual bool) {
-	ignores, unknown := false, false
-	for pair := range strings.SplitSeq(args, ";") {
-		key, value, found := strings.Cut(pair, "=")
-		if !found || strings.Contains(value, "=") {
-			return pod, false
-		}
-		switch key {
-		case "IgnoreUnknown":
-			if ignores = value == "1"; !ignores {
-				return pod, false
-			}
-		case "K8S_POD_NAMESPACE":
-			pod.Namespace = value
-		case "K8S_POD_NAME":
-			pod.Name = value
-		case "K8S_POD_UID":
-			pod.UID = value
-		case "IP", "CommonArgs":
-			return pod, false
-		default:
-			unknown = true
-		}
-	}
-	return pod, (ignores || !unknown) && utf8.ValidString(args)
 }
 
 // PodOfPairs reads the arguments that concern the pod from pairs of name and value, as

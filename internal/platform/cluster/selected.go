@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -98,72 +100,46 @@ func PodKeys(labels map[string]string) []string { return podKeys(labels, nil) }
 // BudgetsFor returns the PodUnavailableBudgets that may cover a pod with these labels and
 // controllers, by name. Their selectors must be asked.
 func BudgetsFor(ctx context.Context, r client.Reader, namespace string, labels map[string]string, chain []workload.Owner) ([]*policyv1beta1.PodUnavailableBudget, error) {
-	var found []*policyv1beta1.PodUnavailableBudget
-	for _, key := range podKeys(labels, chain) {
-		var list policyv1beta1.PodUnavailableBudgetList
-		if err := listSelecting(ctx, r, &list, namespace, key); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			found = append(found, &list.Items[i])
-		}
-	}
-	return byName(found), nil
+	return selecting[*policyv1beta1.PodUnavailableBudget](ctx, r, &policyv1beta1.PodUnavailableBudgetList{}, namespace, podKeys(labels, chain))
 }
 
 // DistributedBudgetsFor returns the DistributedPodDisruptionBudgets that may cover a pod with these labels, by
 // name. Their selectors must be asked.
 func DistributedBudgetsFor(ctx context.Context, r client.Reader, namespace string, labels map[string]string) ([]*limpetv1alpha1.DistributedPodDisruptionBudget, error) {
-	var found []*limpetv1alpha1.DistributedPodDisruptionBudget
-	for _, key := range podKeys(labels, nil) {
-		var list limpetv1alpha1.DistributedPodDisruptionBudgetList
-		if err := listSelecting(ctx, r, &list, namespace, key); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			found = append(found, &list.Items[i])
-		}
-	}
-	return byName(found), nil
+	return selecting[*limpetv1alpha1.DistributedPodDisruptionBudget](ctx, r, &limpetv1alpha1.DistributedPodDisruptionBudgetList{}, namespace, podKeys(labels, nil))
 }
 
 // DisruptionBudgetsFor returns the PodDisruptionBudgets that select a pod with these labels, by
 // name. Only their spec is certain to be there.
 func DisruptionBudgetsFor(ctx context.Context, r client.Reader, namespace string, of map[string]string) ([]*policyv1.PodDisruptionBudget, error) {
-	var found []*policyv1.PodDisruptionBudget
-	for _, key := range podKeys(of, nil) {
-		var list policyv1.PodDisruptionBudgetList
-		if err := listSelecting(ctx, r, &list, namespace, key); err != nil {
-			return nil, err
+	found, err := selecting[*policyv1.PodDisruptionBudget](ctx, r, &policyv1.PodDisruptionBudgetList{}, namespace, podKeys(of, nil))
+	return slices.DeleteFunc(found, func(b *policyv1.PodDisruptionBudget) bool {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		return err != nil || !selector.Matches(labels.Set(of)) // the API server skips one that cannot be parsed
+	}), err
+}
+
+// selecting returns the budgets of the kind of an empty list that are in the index by one of some keys, by name.
+func selecting[T client.Object](ctx context.Context, r client.Reader, empty client.ObjectList, namespace string, keys []string) ([]T, error) {
+	var found []T
+	for _, key := range keys {
+		list := empty.DeepCopyObject().(client.ObjectList)
+		if err := r.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{indexSelects: key}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %T in namespace %s: %w", list, namespace, err)
 		}
-		for i := range list.Items {
-			selector, err := metav1.LabelSelectorAsSelector(list.Items[i].Spec.Selector)
-			if err == nil && selector.Matches(labels.Set(of)) { // the API server skips one that cannot be parsed
-				found = append(found, &list.Items[i])
-			}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, fmt.Errorf("read %T: %w", list, err)
+		}
+		for _, o := range items {
+			found = append(found, o.(T))
 		}
 	}
 	return byName(found), nil
 }
 
-func listSelecting(ctx context.Context, r client.Reader, into client.ObjectList, namespace, key string) error {
-	err := r.List(ctx, into, client.InNamespace(namespace), client.MatchingFields{indexSelects: key}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("list %T in namespace %s: %w", into, namespace, err)
-	}
-	return nil
-}
-
 // byName sorts budgets, and drops those that were found twice while they changed.
 func byName[T client.Object](found []T) []T {
-	slices.SortFunc(found, func(a, b T) int {
-		switch {
-		case a.GetName() < b.GetName():
-			return -1
-		case a.GetName() > b.GetName():
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(found, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return slices.CompactFunc(found, func(a, b T) bool { return a.GetName() == b.GetName() })
 }

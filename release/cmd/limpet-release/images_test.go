@@ -35,3 +35,11 @@ func TestContents(t *testing.T) {
 		})
 	}
 }
+
+// TestKrewNamesArchives refuses an archive whose name has no platform.
+func TestKrewNamesArchives(t *testing.T) {
+	var w strings.Builder
+	if err := (environment{stdout: &w}).krew([]string{"--version", "v1", "x.tar.gz"}); err == nil || w.Len() > 0 {
+		t.Errorf("error %v, printed %q", err, w.String())
+	}
+}

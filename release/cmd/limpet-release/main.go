@@ -23,8 +23,6 @@ Usage:
   limpet-release provenance --out FILE BINARY... [IMAGES.tar]
                                                     write an unsigned SLSA provenance of all of them
   limpet-release krew --version VERSION ARCHIVE...  print the krew manifest of the kubectl plugin
-  limpet-release check --dir DIR --architectures "ARCHITECTURE..."
-                                                    check the folder of a release
 
 Each file of an image must be one of the named binaries.
 sbom and provenance read the version, the commit and its time from git in the current directory.
@@ -70,8 +68,6 @@ func (e environment) run(ctx context.Context, args []string) error {
 		return e.provenances(ctx, rest)
 	case "krew":
 		return e.krew(rest)
-	case "check":
-		return e.check(rest)
 	case "help", "--help", "-h":
 		_, err := fmt.Fprint(e.stdout, usage)
 		return err

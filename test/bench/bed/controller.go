@@ -33,9 +33,9 @@ type Controller struct {
 	err         error
 }
 
-// StartController runs the controller as the Deployment does, with a limit of its heap, and waits until it is ready. before,
-// if any, gets the port of the webhooks before the start. A controller that is not ready in time is returned as well.
-func (b *Bed) StartController(ctx context.Context, log, heapLimit string, bound time.Duration, before func(port int) error) (*Controller, error) {
+// StartController runs the controller as the Deployment does, with a limit of its heap, and waits until it is ready. A
+// controller that is not ready in time is returned as well.
+func (b *Bed) StartController(ctx context.Context, log, heapLimit string, bound time.Duration) (*Controller, error) {
 	ports, err := measure.FreePorts(ctx, 3)
 	if err != nil {
 		return nil, err
@@ -52,9 +52,6 @@ func (b *Bed) StartController(ctx context.Context, log, heapLimit string, bound 
 		"--metrics-address="+p.Metrics, "--dns-names=localhost", "--cert-dir="+filepath.Join(b.Dir, "certificate"))
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "GOMEMLIMIT="+heapLimit)
 	output, err := os.Create(p.log)
-	if err == nil && before != nil {
-		err = before(p.WebhookPort)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("start controller: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
@@ -47,7 +46,6 @@ type guarding struct {
 	one   *service   // with all the pods
 	many  []*service // with a budget each
 	peers []*service // with a budget, with a PodDisruptionBudget, and two with neither
-	book  *limpetv1alpha1.DisruptionBook
 
 	returns sync.WaitGroup // of evicted pods
 }
@@ -59,7 +57,6 @@ func (g *guarding) steps() []step[budgetReport] {
 		{"dry runs", g.dryRuns},
 		{"requests for budgets that share no pod", g.independent},
 		{"requests for all of them at the same moment", g.atOnce},
-		{"bare writes", g.bareWrites},
 		{"evictions beside a PodDisruptionBudget", g.compare},
 	}
 }
@@ -67,18 +64,14 @@ func (g *guarding) steps() []step[budgetReport] {
 // mixed asks one budget for more pods than it can permit to go. Evicted pods come back.
 func (g *guarding) mixed(ctx context.Context, r *budgetReport) error {
 	g.relay.take()
-	var err error
-	r.besideOne, err = g.beside(ctx, g.peers[withNeither], func(ctx context.Context) error {
-		_, err := g.steadily(ctx, g.size.rate, g.size.requests(), func(ctx context.Context, i int) error {
-			passed, _, err := g.ask(ctx, g.one, i)
-			if passed {
-				g.returns.Go(func() { g.bringBack(ctx, g.one.pod(i)) })
-			}
-			return err
-		})
-		g.returns.Wait()
+	_, err := g.steadily(ctx, g.size.rate, g.size.requests(), func(ctx context.Context, i int) error {
+		passed, _, err := g.ask(ctx, g.one, i)
+		if passed {
+			g.returns.Go(func() { g.bringBack(ctx, g.one.pod(i)) })
+		}
 		return err
 	})
+	g.returns.Wait()
 	r.written, r.refused = g.relay.takeBoth()
 	return err
 }
@@ -98,12 +91,8 @@ func (g *guarding) dryRuns(ctx context.Context, r *budgetReport) error {
 func (g *guarding) independent(ctx context.Context, r *budgetReport) error {
 	g.relay.take()
 	n := len(g.many)
-	var err error
-	r.besideMany, err = g.beside(ctx, g.peers[withNeither], func(ctx context.Context) error {
-		_, err := g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
-			_, _, err := g.ask(ctx, g.many[i%n], i/n)
-			return err
-		})
+	_, err := g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
+		_, _, err := g.ask(ctx, g.many[i%n], i/n)
 		return err
 	})
 	r.independent = g.relay.take()

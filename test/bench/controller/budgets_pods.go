@@ -58,9 +58,6 @@ func (g *guarding) build(ctx context.Context, _ *budgetReport) (err error) {
 		}
 		g.peers = append(g.peers, s)
 	}
-	if err := g.makeBook(ctx); err != nil {
-		return err
-	}
 	return g.watchGuard(ctx)
 }
 
@@ -174,22 +171,19 @@ func (g *guarding) compare(ctx context.Context, r *budgetReport) error {
 	}
 	r.evictions = make([]measure.Sample, len(g.peers))
 	var mu sync.Mutex
-	r.besidePeers, err = g.beside(ctx, g.one, func(ctx context.Context) error {
-		_, err := g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
-			kind := i % len(g.peers)
-			ask := g.ask
-			if kind == deleted {
-				ask = g.delete
-			}
-			passed, took, err := ask(ctx, g.peers[kind], i/len(g.peers))
-			if !passed {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			r.evictions[kind] = append(r.evictions[kind], took)
+	_, err = g.steadily(ctx, g.size.rate, g.size.few(), func(ctx context.Context, i int) error {
+		kind := i % len(g.peers)
+		ask := g.ask
+		if kind == deleted {
+			ask = g.delete
+		}
+		passed, took, err := ask(ctx, g.peers[kind], i/len(g.peers))
+		if !passed {
 			return err
-		})
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.evictions[kind] = append(r.evictions[kind], took)
 		return err
 	})
 	return errors.Join(err, end())

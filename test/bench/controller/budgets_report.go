@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/test/bench/measure"
 )
 
@@ -16,9 +15,6 @@ type budgetReport struct {
 
 	written, refused, dry measure.Sample // answers of the guard for one budget
 	independent, atOnce   measure.Sample // answers of the guard for budgets that share no pod
-	besideOne, besideMany floor          // what requests without a guard took meanwhile
-	besidePeers           floor
-	bare                  measure.Sample // writes of a book of the same size
 	evictions             []measure.Sample
 }
 
@@ -41,38 +37,19 @@ func (r *budgetReport) targets() []measure.Target {
 		}
 	}
 	return []measure.Target{
-		within("admission of a request that passes", r.written, r.besideOne.why(true)),
-		within("admission of a request that is refused", r.refused, r.besideOne.why(false)),
-		within("admission of a dry run", r.dry, "it waits for one read of the API server, of the pod. "+whyShared),
-		within(fmt.Sprintf("admission, %d budgets that share no pod", r.size.budgets), r.independent, r.besideMany.why(true)),
+		within("admission of a request that passes", r.written, whyWritten),
+		within("admission of a request that is refused", r.refused, whyRead),
+		within("admission of a dry run", r.dry, whyRead),
+		within(fmt.Sprintf("admission, %d budgets that share no pod", r.size.budgets), r.independent, whyWritten),
 	}
 }
 
-const whyShared = "API server, etcd, controller and this program share the cores of one machine with whatever else runs there."
-
-// why explains a slow admission by what the API server alone took at the same time.
-func (f *floor) why(writes bool) string {
-	waits := fmt.Sprintf("it waits for one read of the API server, of the pod. Beside it, a read without a guard took %s ms at the 99th percentile", measure.Millis(f.reads.P99()))
-	if writes {
-		waits = fmt.Sprintf("it waits for a read of the pod and a write of the book. Beside it, a read without a guard took %s ms at the 99th percentile, and a write of such a book %s ms",
-			measure.Millis(f.reads.P99()), measure.Millis(f.writes.P99()))
-	}
-	return fmt.Sprintf("%s. A timer of this program fired up to %s ms late, at the same percentile. %s", waits, measure.Millis(f.late.P99()), whyShared)
-}
-
-// rows are the lines of the table of a floor.
-func (f *floor) rows(while string) string {
-	var w strings.Builder
-	for _, row := range []struct {
-		what string
-		took measure.Sample
-	}{
-		{"read of a pod, no guard", f.reads}, {"write of a book, no guard", f.writes}, {"list of PodDisruptionBudgets", f.lists}, {"lateness of a timer", f.late},
-	} {
-		fmt.Fprintf(&w, "| %s | %s | %s | %d |\n", row.what, while, row.took, len(row.took))
-	}
-	return w.String()
-}
+// What an admission waits for.
+const (
+	whyShared  = "API server, etcd, controller and this program share the cores of one machine with whatever else runs there."
+	whyRead    = "it waits for one read of the API server, of the pod. " + whyShared
+	whyWritten = "it waits for a read of the pod and a write of the book. " + whyShared
+)
 
 // markdown renders the report.
 func (r *budgetReport) markdown() string {
@@ -93,20 +70,14 @@ Written by `+"`make bench-budgets`"+`: etcd, kube-apiserver and limpet-controlle
 
 Time from the question of the API server to the answer of the guard, for evictions. One budget covers %d pods, of which %d may be unavailable. An evicted pod is Ready again after %.1f s, so that the budget is asked for more than it can permit. An answer that permits an eviction waits for a write of the book; the others do not.
 
-| what | ms | × a bare write | answers |
-|---|---|---|---|
-| passes, one budget | %s | %s | %d |
-| refused, one budget | %s | %s | %d |
-| dry run, one budget | %s | %s | %d |
-| %d budgets that share no pod, one after the other | %s | %s | %d |
-| %d budgets that share no pod, all at the same moment | %s | %s | %d |
-| bare write of a book with %d entries, %d waiting requests and %d decisions | %s | 1.00 | %d |
+| what | ms | answers |
+|---|---|---|
+| passes, one budget | %s | %d |
+| refused, one budget | %s | %d |
+| dry run, one budget | %s | %d |
+| %d budgets that share no pod, one after the other | %s | %d |
+| %d budgets that share no pod, all at the same moment | %s | %d |
 
-What the API server took without a guard, at the same time as the evictions above, and how late a timer of the benchmark fired. An admission waits for one such read, and to permit for one such write.
-
-| what | beside | ms | times |
-|---|---|---|---|
-%s%s
 ## A whole eviction
 
 As the client sees it, in turns at %d/s. All pass.
@@ -118,28 +89,18 @@ As the client sees it, in turns at %d/s. All pass.
 | neither | %s | 1.00 | %d |
 | neither, deleted in place of evicted | %s | %.2f | %d |
 
-For an eviction without any budget, Limpet's guard is not asked. The API server reads the pod, lists PodDisruptionBudgets, writes a condition into the pod, and deletes the pod. The list is most of it: it comes from the API server's watch cache, which waits until etcd confirms that no change is missing. It asks etcd each 100 ms for that, so that a list of a kind that seldom changes takes 50 ms on average. Beside these evictions:
+For an eviction without any budget, Limpet's guard is not asked. The API server reads the pod, lists PodDisruptionBudgets, writes a condition into the pod, and deletes the pod. The list is most of it: it comes from the API server's watch cache, which waits until etcd confirms that no change is missing. It asks etcd each 100 ms for that, so that a list of a kind that seldom changes takes 50 ms on average.
 
-| what | beside | ms | times |
-|---|---|---|---|
-%s
 At the median an eviction with a PodUnavailableBudget takes %.2f times as long as one with a PodDisruptionBudget.
 `,
 		r.size.pods, r.size.units, r.size.back.Seconds(),
-		r.written, r.times(r.written), len(r.written), r.refused, r.times(r.refused), len(r.refused), r.dry, r.times(r.dry), len(r.dry),
-		r.size.budgets, r.independent, r.times(r.independent), len(r.independent),
-		r.size.budgets, r.atOnce, r.times(r.atOnce), len(r.atOnce),
-		r.size.units, ledger.MostWaiting, ledger.MostDecisions, r.bare, len(r.bare),
-		r.besideOne.rows("requests for one budget"), r.besideMany.rows(fmt.Sprintf("%d budgets, one after the other", r.size.budgets)), r.size.rate,
+		r.written, len(r.written), r.refused, len(r.refused), r.dry, len(r.dry),
+		r.size.budgets, r.independent, len(r.independent),
+		r.size.budgets, r.atOnce, len(r.atOnce), r.size.rate,
 		r.evictions[withBudget], measure.Ratio(r.evictions[withBudget], r.evictions[withNeither]), len(r.evictions[withBudget]),
 		r.evictions[withPDB], measure.Ratio(r.evictions[withPDB], r.evictions[withNeither]), len(r.evictions[withPDB]),
 		r.evictions[withNeither], len(r.evictions[withNeither]),
 		r.evictions[deleted], measure.Ratio(r.evictions[deleted], r.evictions[withNeither]), len(r.evictions[deleted]),
-		r.besidePeers.rows("evictions in turns"), measure.Ratio(r.evictions[withBudget], r.evictions[withPDB]))
+		measure.Ratio(r.evictions[withBudget], r.evictions[withPDB]))
 	return measure.Fold(w.String())
-}
-
-// times is how many bare writes a sample takes at the median.
-func (r *budgetReport) times(s measure.Sample) string {
-	return fmt.Sprintf("%.2f", measure.Ratio(s, r.bare))
 }

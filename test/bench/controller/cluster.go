@@ -45,17 +45,11 @@ func (b *bench) start(ctx context.Context) error {
 
 // startController runs the controller as the Deployment does, and waits until it is ready.
 func (b *bench) startController(ctx context.Context) error {
-	p, err := b.StartController(ctx, "controller.log", "400MiB", time.Minute, func(port int) error { return b.pointConversion(ctx, port) })
+	p, err := b.StartController(ctx, "controller.log", "400MiB", time.Minute)
 	if p != nil {
 		b.controlled = p
 	}
-	if err != nil {
-		return err
-	}
-	if err := poll(ctx, b.askFormer); err != nil {
-		return fmt.Errorf("have an object converted: %w", err)
-	}
-	return nil
+	return err
 }
 
 // stop ends the processes, and adds to an error what the controller had to say.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -40,8 +39,6 @@ func run() int {
 	flag.IntVar(&size.sets, "sets", size.sets, "StatefulSets")
 	flag.IntVar(&size.replicas, "replicas", size.replicas, "pods of each StatefulSet")
 	flag.IntVar(&size.rate, "rate", size.rate, "creations a second")
-	flag.BoolVar(&size.keep, "keep", false, "ask by limpet.dev/keep on Namespaces alone, and change the value of all of them at the end")
-	flag.BoolVar(&size.memoryOnly, "memory-only", false, "measure the controller's memory and its start alone")
 	budgets, budgetSize := flag.Bool("budgets", false, "measure budgets in place of pins"), fullBudgets
 	flag.IntVar(&budgetSize.pods, "budget-pods", budgetSize.pods, "pods of one budget")
 	flag.IntVar(&budgetSize.seconds, "budget-seconds", budgetSize.seconds, "length of the longest step")
@@ -73,8 +70,7 @@ func run() int {
 // scale is how much of everything.
 type scale struct {
 	nodes, sets, replicas int
-	rate                  int // of creations, a second
-	memoryOnly, keep      bool
+	rate                  int           // of creations, a second
 	settle                time.Duration // until the events of rebuilds are there
 }
 
@@ -98,9 +94,6 @@ func measureAll(ctx context.Context, p bed.Place, size scale) (string, error) {
 	r := report{size: size}
 	if err := live(ctx, p, size, &r.seen, &r, (*bench).steps); err != nil {
 		return "", err
-	}
-	if size.memoryOnly {
-		return r.memory(), nil
 	}
 	return r.markdown(), nil
 }
@@ -144,7 +137,7 @@ func live[R any](ctx context.Context, p bed.Place, size scale, s *seen, r *R, st
 
 // steps are the parts of a measurement, in order.
 func (b *bench) steps() []step[report] {
-	steps := []step[report]{
+	return []step[report]{
 		{"fill", b.fill},
 		{"Ready one after the other", b.trickle},
 		{"Ready all at once, of many sets", b.burst},
@@ -155,11 +148,4 @@ func (b *bench) steps() []step[report] {
 		{"rebuild", b.rebuild},
 		{"create, with the least of webhooks", b.leastWebhook},
 	}
-	if b.size.memoryOnly {
-		steps = append(steps[:5], step[report]{"memory", b.restartedMemory})
-	}
-	if b.size.keep {
-		steps = slices.Insert(steps, len(steps)-1, step[report]{"change the value of all Namespaces", b.changeKeep})
-	}
-	return steps
 }

@@ -32,19 +32,6 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 		"| patch pods/status | ")
 }
 
-// TestBenchmarkOfASmallKeepingCluster does the same where Namespaces ask.
-func TestBenchmarkOfASmallKeepingCluster(t *testing.T) {
-	p := here(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	small := scale{nodes: 5, sets: 6, replicas: 10, rate: full.rate, keep: true}
-	text, err := measureAll(ctx, p, small)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wholeReport(t, text, 30, fmt.Sprintf("| kept, of %d rebuilds | all | %d | met |", small.rebuilds(), small.rebuilds()), "A new value of all of them was on ")
-}
-
 // TestBenchmarkOfFewBudgets asks a few budgets all that many are asked.
 func TestBenchmarkOfFewBudgets(t *testing.T) {
 	p := here(t)
@@ -55,7 +42,7 @@ func TestBenchmarkOfFewBudgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wholeReport(t, text, 12, "| admission of a request that passes, p99 at 20/s | ≤ 15.0 ms | ", "| refused, one budget | ", "| bare write of a book with ", "| a PodDisruptionBudget | ")
+	wholeReport(t, text, 12, "| admission of a request that passes, p99 at 20/s | ≤ 15.0 ms | ", "| refused, one budget | ", "| a PodDisruptionBudget | ")
 }
 
 // TestBenchmarkOfASmallSpread asks a small spread all that a large one is asked.
@@ -67,7 +54,7 @@ func TestBenchmarkOfASmallSpread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wholeReport(t, text, 14, "| admission, subset with a maximum, p99 at 10/s | ≤ 10.0 ms | ", "| pods without a subset | 0 | 0 | met |", "| bare write of a book with ")
+	wholeReport(t, text, 14, "| admission, subset with a maximum, p99 at 10/s | ≤ 10.0 ms | ", "| pods without a subset | 0 | 0 | met |")
 }
 
 // here builds the controller, and finds the other programs.

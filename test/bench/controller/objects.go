@@ -32,7 +32,6 @@ type podAt struct {
 	ordinal int
 	node    string
 	ip      string
-	keep    bool // its namespace asks for it
 }
 
 // pod spreads the pods over the sets, so that neighbours in the count are of different
@@ -41,7 +40,7 @@ func (b *bench) pod(i int) podAt {
 	c, mixed := &b.cluster, b.size.sets-b.size.wholeSets()
 	at := podAt{
 		set: c.sets[i%mixed], ordinal: i / mixed, node: c.nodes[i%len(c.nodes)],
-		ip: fmt.Sprintf("10.%d.%d.%d", i%len(c.nodes), i/len(c.nodes)/250, 2+i/len(c.nodes)%250), keep: b.size.keep,
+		ip: fmt.Sprintf("10.%d.%d.%d", i%len(c.nodes), i/len(c.nodes)/250, 2+i/len(c.nodes)%250),
 	}
 	if rest := i - b.size.spread(); rest >= 0 {
 		at.set, at.ordinal = c.sets[mixed+rest/b.size.replicas], rest%b.size.replicas
@@ -53,9 +52,7 @@ func (b *bench) pod(i int) podAt {
 // its address.
 func (p podAt) object() *corev1.Pod {
 	pod := testenv.APod(fmt.Sprintf("%s-%d", p.set.Name, p.ordinal)).In(p.set.Namespace).OwnedBy(p.set).Pod
-	if !p.keep {
-		pod.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
-	}
+	pod.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
 	pod.Labels = map[string]string{"app": p.set.Name, appsv1.StatefulSetPodNameLabel: pod.Name, appsv1.ControllerRevisionHashLabelKey: p.set.Name + "-1"}
 	bed.Furnish(&pod.Spec)
 	return pod
@@ -108,18 +105,13 @@ func (b *bench) addSet(ctx context.Context, i int) error {
 	ns := &corev1.Namespace{}
 	ns.Name = fmt.Sprintf("tenant-%d", i/perNamespace)
 	if i%perNamespace == 0 {
-		if b.size.keep {
-			ns.Annotations = map[string]string{reservation.KeepAnnotation: "10m"}
-		}
 		if err := b.Client.Create(ctx, ns); err != nil {
 			return err
 		}
 	}
 	set := testenv.AStatefulSet(fmt.Sprintf("app-%d", i), int32(b.size.replicas)).In(ns.Name).StatefulSet
-	if !b.size.keep {
-		set.Annotations = map[string]string{appsv1beta1.AnnotationAutoGenerate: "true", appsv1beta1.AnnotationPreferredTopology: corev1.LabelHostname}
-		set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
-	}
+	set.Annotations = map[string]string{appsv1beta1.AnnotationAutoGenerate: "true", appsv1beta1.AnnotationPreferredTopology: corev1.LabelHostname}
+	set.Spec.Template.Annotations = map[string]string{reservation.RetainAnnotation: "10"}
 	if err := b.Client.Create(ctx, set); err != nil {
 		return err
 	}

@@ -155,9 +155,3 @@ func (b *bench) restart(ctx context.Context, r *report) error {
 	}
 	return b.pointWebhooks(ctx, b.controlled.WebhookPort)
 }
-
-// restartedMemory reads the memory of the controller that was restarted.
-func (b *bench) restartedMemory(_ context.Context, r *report) (err error) {
-	_, r.highest, err = b.controlled.Memory()
-	return err
-}

@@ -33,15 +33,10 @@ type relay struct {
 	turns  atomic.Int64
 	client *http.Client
 
-	roots       *x509.CertPool
-	floor       string // a webhook that only answers, for the pods of one namespace; "" for none
-	floorServer *http.Server
-
 	only    string // the path whose exchanges are timed; "" for all
 	mu      sync.Mutex
 	sample  measure.Sample // answers that permit
 	refused measure.Sample // answers that do not
-	floors  measure.Sample // answers of the webhook that only answers
 }
 
 // elsewhere is the address from which the relay asks. The controller gives few connections to
@@ -51,8 +46,7 @@ var elsewhere = net.IPv4(127, 0, 0, 2)
 func (b *bench) startRelay(ctx context.Context) (*relay, error) {
 	roots := x509.NewCertPool()
 	r := &relay{
-		roots: roots,
-		to:    fmt.Sprintf("https://localhost:%d", b.controlled.WebhookPort),
+		to: fmt.Sprintf("https://localhost:%d", b.controlled.WebhookPort),
 		client: &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 100,
 			DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: elsewhere}}).DialContext,
@@ -92,36 +86,25 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	begin := time.Now()
-	answer, floor, err := r.ask(req.Context(), req.URL.RequestURI(), question)
+	answer, err := r.post(req.Context(), r.addressee()+req.URL.RequestURI(), question)
 	took := time.Since(begin)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
 	}
 	if r.only == "" || r.only == req.URL.Path {
-		r.note(answer, floor, took)
+		r.note(answer, took)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(answer) // the API server fails the pod when it does not get it
 }
 
-// addressee is who answers a question, and whether the addressee only answers.
-func (r *relay) addressee(question []byte) (to string, floor bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case r.floor != "" && ofFloor(question):
-		return r.floor, true
-	case r.also != "" && r.turns.Add(1)%2 == 0:
-		return r.also, false
+// addressee is the replica that answers a question.
+func (r *relay) addressee() string {
+	if r.also != "" && r.turns.Add(1)%2 == 0 {
+		return r.also
 	}
-	return r.to, false
-}
-
-func (r *relay) ask(ctx context.Context, path string, question []byte) (answer []byte, floor bool, err error) {
-	to, floor := r.addressee(question)
-	answer, err = r.post(ctx, to+path, question)
-	return answer, floor, err
+	return r.to
 }
 
 func (r *relay) post(ctx context.Context, url string, question []byte) ([]byte, error) {
@@ -142,13 +125,9 @@ func (r *relay) post(ctx context.Context, url string, question []byte) ([]byte, 
 }
 
 // note keeps the time of an answer.
-func (r *relay) note(answer []byte, floor bool, took time.Duration) {
+func (r *relay) note(answer []byte, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if floor {
-		r.floors = append(r.floors, took)
-		return
-	}
 	if bytes.Contains(answer, []byte(`"allowed":false`)) {
 		r.refused = append(r.refused, took)
 		return
@@ -179,10 +158,5 @@ func (r *relay) used(context.Context) error {
 	return nil
 }
 
-// stop ends the servers, of which nothing is needed any more.
-func (r *relay) stop() {
-	_ = r.server.Close()
-	if r.floorServer != nil {
-		_ = r.floorServer.Close()
-	}
-}
+// stop ends the server, of which nothing is needed any more.
+func (r *relay) stop() { _ = r.server.Close() }

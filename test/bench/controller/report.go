@@ -31,9 +31,6 @@ type report struct {
 	startRequests      measure.Tally
 	createRequests     measure.Tally
 	rebuildRequests    measure.Tally
-	change             time.Duration // of the value of all Namespaces
-	changed            int           // pods
-	changeRequests     measure.Tally
 }
 
 // added is what the first of two kinds of pod takes longer than the second.
@@ -143,11 +140,6 @@ The same pods in turns, at %d/s; the namespace kube-system is left out by the we
 
 // memory is the table of the controller's resident memory.
 func (r *report) memory() string {
-	changed := ""
-	if r.size.keep {
-		changed = fmt.Sprintf("\nAll asked by limpet.dev/keep on Namespaces alone. A new value of all of them was on %d pods after %.1f s and %d writes.\n",
-			r.changed, r.change.Seconds(), r.changeRequests.Writes())
-	}
 	return fmt.Sprintf(`
 ## Memory of the controller
 
@@ -156,7 +148,7 @@ func (r *report) memory() string {
 | nothing is recorded | %s |
 | all %d pods are recorded | %s |
 | restarted with all of them there, the highest until the end | %s |
-%s`, measure.Megabytes(r.idle), r.size.pods(), measure.Megabytes(r.full), measure.Megabytes(r.highest), changed)
+`, measure.Megabytes(r.idle), r.size.pods(), measure.Megabytes(r.full), measure.Megabytes(r.highest))
 }
 
 // requests tells what the controller asked the API server for, by the server's audit log.

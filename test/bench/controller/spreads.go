@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/test/bench/bed"
 )
 
@@ -44,17 +42,12 @@ type spreading struct {
 	relay *relay
 	large *crowd // with all the pods
 	plain *crowd // without a spread
-	floor *crowd // whose pods a webhook that only answers is asked about
-
-	copied  *limpetv1alpha1.DisruptionBook // that is written without a decision
-	written int
 }
 
 func (g *spreading) steps() []step[spreadReport] {
 	return []step[spreadReport]{
 		{"fill a spread", g.fill},
 		{"replace pods of limited subsets", g.replaceLimited},
-		{"bare writes", g.bareWrites},
 		{"replace pods of the last subset, and pods without a spread", g.replaceLast},
 		{"storm through two replicas", g.storm},
 	}
@@ -71,30 +64,23 @@ func (g *spreading) fill(ctx context.Context, r *spreadReport) (err error) {
 	if g.large, err = g.gather(ctx, "large", g.size.pods, true); err != nil {
 		return err
 	}
-	if err := g.standOn(ctx); err != nil {
-		return err
-	}
 	g.relay.take()
 	begin := time.Now()
 	err = g.parallel(ctx, hands, g.size.pods, func(ctx context.Context, _ int) error { return g.large.grow(ctx) })
 	r.fillRate = float64(g.size.pods) / time.Since(begin).Seconds()
 	r.filling = g.relay.take()
 	r.filled = g.large.counts()
-	if err := errors.Join(err, g.copyBook(ctx)); err != nil {
+	if err != nil {
 		return err
 	}
-	r.entries = len(g.copied.Entries)
 	return g.parallel(ctx, hands, g.size.creations()/2, func(ctx context.Context, _ int) error { return g.plain.grow(ctx) })
 }
 
 // replaceLimited replaces pods of the subsets that have a maximum: each creation takes an entry.
 func (g *spreading) replaceLimited(ctx context.Context, r *spreadReport) (err error) {
 	g.relay.take()
-	r.besideLimited, err = g.beside(ctx, func(ctx context.Context) error {
-		_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) error {
-			_, err := g.large.replace(ctx, []string{"a", "b"}[i%2])
-			return err
-		})
+	_, err = g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) error {
+		_, err := g.large.replace(ctx, []string{"a", "b"}[i%2])
 		return err
 	})
 	r.limited, r.refused = g.relay.takeBoth()
@@ -107,15 +93,12 @@ func (g *spreading) replaceLimited(ctx context.Context, r *spreadReport) (err er
 func (g *spreading) replaceLast(ctx context.Context, r *spreadReport) (err error) {
 	g.relay.take()
 	took := make([]time.Duration, g.size.creations())
-	r.besideLast, err = g.beside(ctx, func(ctx context.Context) error {
-		_, err := g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) (err error) {
-			from, subset := g.large, "c"
-			if i%2 == 1 {
-				from, subset = g.plain, ""
-			}
-			took[i], err = from.replace(ctx, subset)
-			return err
-		})
+	_, err = g.steadily(ctx, g.size.rate, g.size.creations(), func(ctx context.Context, i int) (err error) {
+		from, subset := g.large, "c"
+		if i%2 == 1 {
+			from, subset = g.plain, ""
+		}
+		took[i], err = from.replace(ctx, subset)
 		return err
 	})
 	for i, each := range took {

@@ -190,18 +190,3 @@ func (c *crowd) counts() map[string]int {
 	}
 	return counts
 }
-
-// bareWrites writes a book as large as the one of the spread at the same rate, and nothing else.
-func (g *spreading) bareWrites(ctx context.Context, r *spreadReport) error {
-	tick := time.NewTicker(time.Second / time.Duration(g.size.rate))
-	defer tick.Stop()
-	for range g.size.creations() / 2 { // one after the other, as each needs the version of the one before
-		<-tick.C
-		took, err := g.writeBook(ctx)
-		if err != nil {
-			return err
-		}
-		r.bare = append(r.bare, took)
-	}
-	return nil
-}

@@ -20,10 +20,6 @@ type spreadReport struct {
 	filled, replaced   map[string]int // pods of each subset
 	limited, unlimited measure.Sample // answers at the rate, with an entry and without
 	refused            measure.Sample
-	bare               measure.Sample // writes of a book of the same size, without anything else
-	entries            int            // of that book
-
-	besideLimited, besideLast floors
 
 	withSpread, without measure.Sample // whole creations
 
@@ -55,12 +51,8 @@ func (r *spreadReport) targets() []measure.Target {
 		return measure.Target{What: what, Limit: fmt.Sprint(limit), Got: fmt.Sprint(got), Met: got <= limit, Why: why}
 	}
 	return []measure.Target{
-		within("admission, subset with a maximum", r.limited, fmt.Sprintf(
-			"it waits for one write of the book. In the same seconds, a bare write of such a book took %s ms at the 99th percentile, and a webhook that only answers %s ms. %s",
-			measure.Millis(r.besideLimited.write.P99()), measure.Millis(r.besideLimited.ask.P99()), whyShared)),
-		within("admission, subset without a maximum", r.unlimited, fmt.Sprintf(
-			"nothing is read past the cache and nothing is written. In the same seconds, a bare read took %s ms at the 99th percentile, and a webhook within this program, which only answers, %s ms. %s",
-			measure.Millis(r.besideLast.read.P99()), measure.Millis(r.besideLast.ask.P99()), whyShared)),
+		within("admission, subset with a maximum", r.limited, "it waits for one write of the book. "+whyShared),
+		within("admission, subset without a maximum", r.unlimited, "nothing is read past the cache and nothing is written. "+whyShared),
 		count(fmt.Sprintf("pods too many in a subset, of %d", r.size.pods+r.size.creations()+r.size.storm), r.overfill(), 0, "see the design of spreads"),
 		count("pods without a subset", r.unplaced+r.filled[""]+r.replaced[""], 0, "see the design of spreads"),
 		count("creations that were refused", r.again+r.failed, 0, r.why()+whyShared),
@@ -87,19 +79,11 @@ Written by `+"`make bench-spread`"+`: etcd, kube-apiserver and limpet-controller
 
 Time from the question of the API server to the answer of the webhook. One spread covers %d pods: two subsets of %d, and a last one without a maximum. A pod is deleted %d ms before its successor is created, as a ReplicaSet controller notices.
 
-| what | ms | × a bare write | answers |
-|---|---|---|---|
-| a subset with a maximum, which needs an entry in the book | %s | %s | %d |
-| the last subset | %s | %s | %d |
-| %d creations at a time until all pods are there, %.0f a second | %s | %s | %d |
-| bare write of a book with %d entries | %s | 1.00 | %d |
-
-The least requests, %d a second beside the first two: a program can be no faster. The webhook that only answers is asked through the same relay.
-
-| beside | bare write | bare read | a webhook that only answers |
-|---|---|---|---|
-| creations with an entry | %s | %s | %s |
-| creations in the last subset | %s | %s | %s |
+| what | ms | answers |
+|---|---|---|
+| a subset with a maximum, which needs an entry in the book | %s | %d |
+| the last subset | %s | %d |
+| %d creations at a time until all pods are there, %.0f a second | %s | %d |
 
 Afterwards the subsets had %d, %d and %d pods; at the end of the first step %d, %d and %d.
 
@@ -125,9 +109,7 @@ As the client sees it, in turns at %d/s.
 | answers of the webhook | %s ms |
 `,
 		r.size.pods, limit, noticed.Milliseconds(),
-		r.limited, r.times(r.limited), len(r.limited), r.unlimited, r.times(r.unlimited), len(r.unlimited),
-		hands, r.fillRate, r.filling, r.times(r.filling), len(r.filling), r.entries, r.bare, len(r.bare), floorRate,
-		r.besideLimited.write, r.besideLimited.read, r.besideLimited.ask, r.besideLast.write, r.besideLast.read, r.besideLast.ask,
+		r.limited, len(r.limited), r.unlimited, len(r.unlimited), hands, r.fillRate, r.filling, len(r.filling),
 		r.replaced["a"], r.replaced["b"], r.replaced["c"], r.filled["a"], r.filled["b"], r.filled["c"],
 		r.size.rate, r.withSpread, measure.Ratio(r.withSpread, r.without), len(r.withSpread), r.without, len(r.without),
 		r.size.clients, r.size.storm, r.size.wanted, r.stormRate, r.size.limit(r.size.wanted),
@@ -143,9 +125,4 @@ func (r *spreadReport) why() string {
 		all = append(all, fmt.Sprintf("%s: %d times", cause, r.causes[cause]))
 	}
 	return strings.Join(all, "; ") + ". "
-}
-
-// times is how many bare writes a sample takes at the median.
-func (r *spreadReport) times(s measure.Sample) string {
-	return fmt.Sprintf("%.2f", measure.Ratio(s, r.bare))
 }

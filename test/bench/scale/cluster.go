@@ -67,7 +67,7 @@ func (b *bench) limitHeap(records int) string {
 
 // startController runs a further controller, and waits until it is ready.
 func (b *bench) startController(ctx context.Context) (*bed.Controller, error) {
-	p, err := b.StartController(ctx, fmt.Sprintf("controller-%d.log", len(b.controllers)), b.heapLimit, longestWait, nil)
+	p, err := b.StartController(ctx, fmt.Sprintf("controller-%d.log", len(b.controllers)), b.heapLimit, longestWait)
 	if p != nil {
 		b.controllers = append(b.controllers, p)
 	}

@@ -40,7 +40,6 @@ type Builder struct {
 	// Progress is told what is built and for how long.
 	Progress Progress
 
-	pace  pace
 	total int // the number of components that are asked for
 }
 
@@ -58,8 +57,11 @@ func (b *Builder) Build(ctx context.Context, more ...string) (map[string]string,
 	}
 	todo := slices.DeleteFunc(slices.Clone(wanted), func(c component) bool { return checkContents(c, dirs[c.name]) == nil })
 	if len(todo) > 0 {
-		_, all := b.pace.left(todo, 0)
-		b.Progress("to build: %s; %s on two cores, once: later runs take it from the cache", names(todo), about(all))
+		all := time.Duration(0)
+		for _, c := range todo {
+			all += c.usual
+		}
+		b.Progress("to build: %s; %s on two cores, once: later runs take it from the cache", names(todo), all)
 	}
 	for _, c := range wanted {
 		if i := slices.IndexFunc(todo, func(t component) bool { return t.name == c.name }); i >= 0 {
@@ -107,11 +109,9 @@ func (b *Builder) one(ctx context.Context, c component, dir string, todo []compo
 	if err := preflight.Space(ctx); err != nil {
 		return err
 	}
-	start := time.Now()
 	if err := b.compile(ctx, c, dir, todo); err != nil {
 		return err
 	}
-	b.pace.built(c, time.Since(start))
 	return prune(dir, time.Now())
 }
 
@@ -213,14 +213,12 @@ func (b *Builder) hash(ctx context.Context, c component) (string, error) {
 // interval is the time between two lines about a build.
 const interval = 15 * time.Second
 
-// tick tells how long a build takes and how much is left, every interval until stop.
+// tick tells how long a build takes, every interval until stop.
 func (b *Builder) tick(c component, todo []component) (stop func()) {
-	start, pace := time.Now(), b.pace
+	start := time.Now()
 	what := fmt.Sprintf("building %s %s (%d/%d)", c.name, c.version, b.total-len(todo)+1, b.total)
 	tell := func() {
-		elapsed := time.Since(start)
-		current, all := pace.left(todo, elapsed)
-		b.Progress("%s: %d s so far, %s to go; with the other components %s", what, int(elapsed.Seconds()), about(current), about(all))
+		b.Progress("%s: %d s so far; it takes %s on two idle cores", what, int(time.Since(start).Seconds()), c.usual)
 	}
 	tell()
 	done := make(chan struct{})

@@ -15,13 +15,8 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/holders"
 )
 
-// lookTwice prints the addresses of all sandboxes of a node, twice, as holders.Script does.
-const lookTwice = `
-for look in 1 2; do
-  for ns in /run/netns/cni-*; do
-    echo "netns $ns"
-    nsenter --net="$ns" cat /proc/net/fib_trie /proc/net/if_inet6 2>/dev/null
-  done
+// lookTwice prints the addresses of all sandboxes of a node, twice.
+const lookTwice = `for look in 1 2; do` + holders.Look + `
 done`
 
 // watch watches pods and sandboxes until the context ends.

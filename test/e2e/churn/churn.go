@@ -49,13 +49,6 @@ func (c *Churn) count(err error) {
 	}
 }
 
-// Pods returns how many pods have been created and deleted.
-func (c *Churn) Pods() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pods
-}
-
 // Stop waits until the last pods are gone. It returns how many there were, and those that did not start or end.
 func (c *Churn) Stop() (pods int, errs []error) {
 	c.cancel()

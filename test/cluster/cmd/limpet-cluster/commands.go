@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/limpet-io/limpet/test/cluster/cluster"
 	"github.com/limpet-io/limpet/test/cluster/image"
@@ -75,46 +74,6 @@ func down(_ context.Context, args []string) error {
 		return errors.New("root is needed")
 	}
 	return cluster.Down(*name)
-}
-
-// attach returns the cluster that the flags of a verb name.
-func attach(verb string, args []string) (*cluster.Cluster, error) {
-	flags := flag.NewFlagSet(verb, flag.ContinueOnError)
-	name := flags.String("name", "limpet", "`name` of the cluster")
-	if err := parse(flags, args); err != nil {
-		return nil, err
-	}
-	return cluster.Attach(*name)
-}
-
-func kubeconfig(_ context.Context, args []string) error {
-	c, err := attach("kubeconfig", args)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Println(c.Kubeconfig())
-	return err
-}
-
-func status(_ context.Context, args []string) error {
-	c, err := attach("status", args)
-	if err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	for _, s := range c.Status() {
-		state := "off"
-		if s.PID != 0 {
-			state = fmt.Sprintf("on\tpid %d", s.PID)
-		}
-		for _, service := range slices.Sorted(maps.Keys(s.Services)) {
-			if s.PID != 0 && !s.Services[service] {
-				state += "\t" + service + " is down"
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\n", s.Name, state)
-	}
-	return w.Flush()
 }
 
 func node(ctx context.Context, args []string) error {

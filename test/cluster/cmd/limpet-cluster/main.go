@@ -19,10 +19,6 @@ const usage = `limpet-cluster runs a real three-node Kubernetes on this machine,
                               start a cluster; nodes are Ready once a pod network is installed
   limpet-cluster down [--name N]
                               stop the cluster and remove its files; works also after an interrupted up
-  limpet-cluster status [--name N]
-                              print which parts of the cluster run
-  limpet-cluster kubeconfig [--name N]
-                              print the path of a kubeconfig that works on this machine
   limpet-cluster node [--name N] on|off NODE
                               start a node, or switch it off without a shutdown
   limpet-cluster node [--name N] stop|start NODE SERVICE
@@ -48,7 +44,7 @@ knows, or that of the minor version in $LIMPET_KUBERNETES; version lists them.
 type command func(ctx context.Context, args []string) error
 
 var commands = map[string]command{
-	"up": up, "down": down, "status": status, "kubeconfig": kubeconfig, "node": node, "images": images, "multiarch": multiarch, "assets": assets, "build": buildAll,
+	"up": up, "down": down, "node": node, "images": images, "multiarch": multiarch, "assets": assets, "build": buildAll,
 	"version": version,
 	// for this program's own use
 	"forward": forward, "control-exec": controlExec, "node-spawn": nodeSpawn, "node-init": nodeInit,

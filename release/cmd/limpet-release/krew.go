@@ -1,17 +1,17 @@
-package folder
+package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 )
 
-// Krew returns the manifest by which krew installs the kubectl plugin from archives. They are named
+// krew prints the manifest by which krew installs the kubectl plugin from archives. They are named
 // kubectl-limpet-OS-ARCHITECTURE.tar.gz, and are downloaded from the release of the version.
-func Krew(repository, version string, archives map[string][]byte, order []string) (string, error) {
-	if len(order) == 0 {
-		return "", errors.New("write krew manifest: no archive")
+func (e environment) krew(args []string) error {
+	version, archives, err := parse(args, "--version")
+	if err != nil {
+		return err
 	}
 	var w strings.Builder
 	fmt.Fprintf(&w, `apiVersion: krew.googlecontainertools.github.com/v1alpha2
@@ -27,18 +27,23 @@ spec:
     eviction, and what a drain would do. Reads the API with the rights of its user.
   platforms:
 `, version, repository)
-	for _, archive := range order {
+	for _, archive := range archives {
 		name := filepath.Base(archive)
 		parts := strings.Split(strings.TrimSuffix(name, ".tar.gz"), "-")
 		if len(parts) != 4 || !strings.HasPrefix(name, "kubectl-limpet-") {
-			return "", fmt.Errorf("write krew manifest: archive %s is not named kubectl-limpet-OS-ARCHITECTURE.tar.gz", name)
+			return fmt.Errorf("write krew manifest: archive %s is not named kubectl-limpet-OS-ARCHITECTURE.tar.gz", name)
+		}
+		sum, err := digest(archive)
+		if err != nil {
+			return err
 		}
 		fmt.Fprintf(&w, `    - selector:
         matchLabels: {os: %s, arch: %s}
       sha256: %s
       bin: kubectl-limpet
       uri: %s/releases/download/%s/%s
-`, parts[2], parts[3], digest(archives[archive]), repository, version, name)
+`, parts[2], parts[3], sum, repository, version, name)
 	}
-	return w.String(), nil
+	_, err = fmt.Fprint(e.stdout, w.String())
+	return err
 }
