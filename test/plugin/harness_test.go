@@ -16,16 +16,25 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/debian"
 	"github.com/limpet-io/limpet/test/programs"
 )
 
 var (
-	binary  string // limpet-ipam
-	cniPath string // where it and the interface plugins are
+	binary   string // limpet-ipam
+	cniPath  string // where it and the interface plugins are
+	emulator string // of another architecture, if the tests run a binary of one
 )
 
 func TestMain(m *testing.M) {
-	code, err := cniexec.Alone(func() (int, error) { return buildAndRun(m) })
+	cache, err := debian.Cache(os.Getenv(debian.CacheVar))
+	if architecture := os.Getenv(cniexec.EmulatedVar); err == nil && architecture != "" {
+		emulator, err = cniexec.Emulator(context.Background(), cache, architecture)
+	}
+	code := 0
+	if err == nil {
+		code, err = cniexec.Alone(func() (int, error) { return buildAndRun(m) })
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)
 		code = 1
@@ -44,6 +53,11 @@ func buildAndRun(m *testing.M) (int, error) {
 	built, err := cniexec.Build(context.Background(), "../..", dir, os.Getenv(programs.Var))
 	if err != nil {
 		return 0, err
+	}
+	if emulator != "" {
+		if err := built.Emulate(context.Background(), "../..", emulator); err != nil {
+			return 0, err
+		}
 	}
 	binary, cniPath = built.Limpet, built.Path()
 	return m.Run(), nil
