@@ -59,6 +59,7 @@ func (c *commands) logs(b *console.Bundle) error {
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
+	rest.QPS, rest.Burst = 50, 100
 	clients, err := kubernetes.NewForConfig(rest)
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)

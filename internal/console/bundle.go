@@ -148,7 +148,7 @@ func (a *archive) addLogs(pods []corev1.Pod, read func(*corev1.Pod) []logFile) {
 			switch {
 			case l.err == nil:
 				a.add(l.name, l.text)
-			case apierrors.IsBadRequest(l.err) || apierrors.IsNotFound(l.err): // a container that did not run has no log, nor one that ran long ago
+			case apierrors.IsBadRequest(l.err): // a container that did not run has no log, nor one that ran long ago
 			default:
 				a.unread = append(a.unread, facts.Unread{Kind: l.name, Reason: l.err.Error()})
 			}
@@ -180,8 +180,9 @@ func (b Bundle) logs(ctx context.Context, pod *corev1.Pod) (all []logFile) {
 		add(".previous.log", log, err)
 	}
 	if pod.Labels[facts.LabelName] == facts.Agent && pod.Spec.NodeName != "" {
-		log, err = b.PluginLog(ctx, pod.Spec.NodeName)
-		add(".plugin.log", log, err)
+		if log, err = b.PluginLog(ctx, pod.Spec.NodeName); !apierrors.IsNotFound(err) { // ipam.logFile may be none
+			add(".plugin.log", log, err)
+		}
 	}
 	return all
 }
