@@ -57,6 +57,9 @@ func rows(w *strings.Builder, path string, p property, defaults map[string]any) 
 			return fmt.Errorf("encode the default of %s: %w", at, err)
 		}
 		meaning := of.Description
+		if name == "enabled" || name == "install" {
+			meaning = p.Description + ": " + meaning
+		}
 		if len(of.Enum) > 0 {
 			meaning += ": `" + strings.Join(of.Enum, "`, `") + "`"
 		}

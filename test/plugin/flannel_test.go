@@ -29,9 +29,7 @@ func flannelConf(dir string) map[string]any {
 // the configuration of the ADD once more, without its result, and
 // libcni's cache tells it from a rollback.
 func TestBelowFlannel(t *testing.T) {
-	if emulator != "" {
-		t.Skip("the emulator cannot list neighbours, so that they do not learn of the new pod at once")
-	}
+	notEmulated(t)
 	node := newNetNS(t, "node")
 	cache := "/var/lib/cni/results" // in the mount namespace of these tests
 	if err := os.MkdirAll(cache, 0o755); err != nil {

@@ -63,6 +63,15 @@ func buildAndRun(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
+// notEmulated leaves out a test of what the plugin asks the kernel about neighbours and connections. The emulator does
+// not pass that on, and the plugin goes on without.
+func notEmulated(t *testing.T) {
+	t.Helper()
+	if emulator != "" {
+		t.Skip("the emulator passes on no netlink messages about neighbours and connections")
+	}
+}
+
 // times returns how often a test tries its luck: n times, and a third of them with -short.
 func times(n int) int {
 	if testing.Short() {
