@@ -85,7 +85,7 @@ func chained(data []byte) []object {
 	return slices.DeleteFunc(pluginsOf(conf), func(p object) bool {
 		name, _ := p["type"].(string)
 		ipam, _ := p["ipam"].(object) // Istio writes an empty one
-		return ipam["type"] != nil || slices.Contains([]string{"", "ptp", "portmap"}, name)
+		return ipam["type"] != nil && ipam["type"] != "" || slices.Contains([]string{"", "ptp", "portmap"}, name)
 	})
 }
 
