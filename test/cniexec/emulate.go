@@ -29,14 +29,14 @@ func Emulator(ctx context.Context, cache, architecture string) (string, error) {
 	return filepath.Join(dir, name), err
 }
 
-// Emulate builds limpet-ipam again, for arm64, and lets the emulator run it at the same path.
-func (b Binaries) Emulate(ctx context.Context, root, emulator string) error {
-	foreign := b.Limpet + ".arm64"
-	if err := goBuild(ctx, root, foreign, "./cmd/ipam-plugin", "GOARCH=arm64"); err != nil {
+// Emulate builds a program again, for arm64, and lets the emulator run it at the same path.
+func Emulate(ctx context.Context, root, emulator, program, what string) error {
+	foreign := program + ".arm64"
+	if err := goBuild(ctx, root, foreign, what, "GOARCH=arm64"); err != nil {
 		return err
 	}
-	if err := os.Remove(b.Limpet); err != nil {
-		return fmt.Errorf("replace limpet-ipam: %w", err)
+	if err := os.Remove(program); err != nil {
+		return fmt.Errorf("replace program: %w", err)
 	}
-	return os.WriteFile(b.Limpet, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s \"$@\"\n", emulator, foreign), 0o755)
+	return os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s \"$@\"\n", emulator, foreign), 0o755)
 }

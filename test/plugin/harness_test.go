@@ -55,7 +55,7 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 0, err
 	}
 	if emulator != "" {
-		if err := built.Emulate(context.Background(), "../..", emulator); err != nil {
+		if err := cniexec.Emulate(context.Background(), "../..", emulator, built.Limpet, "./cmd/ipam-plugin"); err != nil {
 			return 0, err
 		}
 	}
