@@ -100,7 +100,7 @@ harness:
 
 images: build ## Write both images as one archive, bin/images.tar
 	$(CLUSTER) images --out bin/images.tar \
-	  limpet-io/limpet-agent:dev=bin/limpet-agent,bin/limpet-ipam limpet-io/limpet-controller:dev=bin/limpet-controller
+	  limpet-io/limpet-agent:dev=bin/limpet-agent,bin/limpet-ipam limpet-io/limpet-controller:dev=bin/limpet-controller,bin/kubectl-limpet
 
 chart: ## Write the Helm chart into bin/chart/limpet
 	cd release/chart && $(GO) run ./cmd/limpet-chart --deploy $(CURDIR)/deploy --version $(VERSION) --dir $(CURDIR)/bin/chart/limpet

@@ -47,9 +47,9 @@ for arch in $ARCHITECTURES; do
 		build "linux/$arch" "$dir/${p%=*}" "${p#*=}" "${flags[@]}"
 	done
 	bin/limpet-cluster images --arch "$arch" --out "$work/images-linux-$arch.tar" \
-		"$REGISTRY/limpet-agent:$VERSION=$dir/limpet-agent,$dir/limpet-ipam" "$REGISTRY/limpet-controller:$VERSION=$dir/limpet-controller"
+		"$REGISTRY/limpet-agent:$VERSION=$dir/limpet-agent,$dir/limpet-ipam" "$REGISTRY/limpet-controller:$VERSION=$dir/limpet-controller,$dir/kubectl-limpet"
 	multi_agent+=("$arch=$dir/limpet-agent,$dir/limpet-ipam")
-	multi_controller+=("$arch=$dir/limpet-controller")
+	multi_controller+=("$arch=$dir/limpet-controller,$dir/kubectl-limpet")
 	files=("${programs[@]/%=*/}")
 	"$work/limpet-release" sbom --dir "$dir/said" "${files[@]/#/$dir/}" "$work/images-linux-$arch.tar"
 	"$work/limpet-release" provenance --out "$dir/said/provenance.intoto.json" "${files[@]/#/$dir/}" "$work/images-linux-$arch.tar"

@@ -13,7 +13,7 @@ short=(-short)
 [[ $suite != all ]] || short=()
 unit=(limpet limpet/race limpet/servers test/cluster test/console release release/chart)
 e2e=(test/e2e)
-long=(test-fresh reproducible test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus test/e2e/offline)
+long=(test-fresh reproducible test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus test/e2e/offline test/plugin/arm64)
 case $suite in
 unit) parts=("${unit[@]}") ;;
 e2e) parts=("${e2e[@]}") ;;
@@ -120,6 +120,7 @@ rare() {
 	part test/e2e/flannel tests test/e2e -v -timeout 20m -run "^$flannel\$" ./flannel
 	part test/e2e/multus tests test/e2e -v -timeout 20m -run "^$multus\$" ./multus
 	part test/e2e/offline tests test/e2e -v -timeout 20m -run "^$offline\$" ./offline
+	LIMPET_EMULATED=arm64 part test/plugin/arm64 tests . -short -timeout 60m ./test/plugin ./test/monitoring # an emulator takes 0.2 s to start
 }
 
 # The end-to-end tests wait for pods most of the time: the rest runs beside them, with a lower priority.

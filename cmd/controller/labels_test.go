@@ -27,7 +27,10 @@ var boundsOfLabels = map[string]string{
 	"verdict":            "Allowed, Refused, Accounted",
 	"order":              "subsets, balanced, none",
 	"why":                "limit, none",
-	"workload_namespace": "internal/pin/reconcile shows at most 500 workloads",
+	"workload_namespace": "internal/pin/reconcile shows at most 500 workloads, internal/platform/endpoint 50 troubles of a kind",
+	"budget":             "at most 50 troubles of budgets, in turns of their namespaces",
+	"workloadspread":     "at most 50 troubles of spreads, in turns of their namespaces",
+	"trouble":            "NotEnforced, Waits, NotPlaced, NoNode",
 	"persistentpodstate": "internal/pin/reconcile shows at most 500 workloads, 20 of a namespace",
 
 	"crd":    "the CRDs of the controller's own kinds",

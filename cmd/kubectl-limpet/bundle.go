@@ -27,8 +27,9 @@ func (c *commands) bundle() *cobra.Command {
 		Long: `Collect reports, the objects of Limpet, its pods with their logs, and its events into one archive. It names
 pods, nodes and addresses. It has no Secret, and of your pods neither environment nor arguments. Values of
 the environment of Limpet's pods, of foreign annotations, of patches, and tokens in logs are left out. With
---namespace, only the objects of that namespace are read, beside nodes and Limpet. The log of limpet-ipam is
-on the nodes alone: /var/log/limpet/ipam.log.`,
+--namespace, only the objects of that namespace are read, beside nodes and Limpet. The log of limpet-ipam on
+each node comes from its kubelet, for which you need the right to get nodes/proxy. A node that does not
+answer is waited for 10 seconds, 16 nodes at a time.`,
 		Example: "  kubectl limpet support-bundle -f limpet.tar.gz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,11 +37,10 @@ on the nodes alone: /var/log/limpet/ipam.log.`,
 			if err != nil {
 				return err
 			}
-			log, err := c.log()
-			if err != nil {
+			b := console.Bundle{Reader: reader, Namespace: *c.config.Namespace, Version: version.String(), Told: func(name string) { fmt.Fprintln(c.err, "added", name) }}
+			if err := c.logs(&b); err != nil {
 				return err
 			}
-			b := console.Bundle{Reader: reader, Namespace: *c.config.Namespace, Log: log, Version: version.String(), Told: func(name string) { fmt.Fprintln(c.err, "added", name) }}
 			var unread []facts.Unread
 			if err := writeNew(file, func(w io.Writer) (err error) { unread, err = b.Write(cmd.Context(), w); return err }); err != nil {
 				return err
@@ -53,20 +53,26 @@ on the nodes alone: /var/log/limpet/ipam.log.`,
 	return cmd
 }
 
-// log returns a reader of the logs of Limpet's pods.
-func (c *commands) log() (func(context.Context, string, string, bool) (io.ReadCloser, error), error) {
+// logs gives a bundle the logs of Limpet's pods, and those that a kubelet serves of its node.
+func (c *commands) logs(b *console.Bundle) error {
 	rest, err := c.config.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
+	rest.QPS, rest.Burst = 50, 100
 	clients, err := kubernetes.NewForConfig(rest)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
+		return fmt.Errorf("connect to the API server: %w", err)
 	}
-	return func(ctx context.Context, pod, container string, previous bool) (io.ReadCloser, error) {
+	b.Log = func(ctx context.Context, pod, container string, previous bool) (io.ReadCloser, error) {
 		options := &corev1.PodLogOptions{Container: container, TailLines: new(int64(logLines)), Previous: previous}
 		return clients.CoreV1().Pods(facts.Namespace).GetLogs(pod, options).Stream(ctx)
-	}, nil
+	}
+	b.PluginLog = func(ctx context.Context, node string) (io.ReadCloser, error) {
+		return clients.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("logs", "limpet", "ipam.log").
+			SetHeader("Range", fmt.Sprintf("bytes=-%d", console.MostLog)).Stream(ctx)
+	}
+	return nil
 }
 
 // writeNew writes a file that does not exist yet. A file that cannot be written whole is removed.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,6 +125,9 @@ func TestABundleOfLogs(t *testing.T) {
 			}
 			return io.NopCloser(strings.NewReader("GET failed: Authorization: Bearer " + jwt + "\nE1129 bad\n")), nil
 		},
+		PluginLog: func(_ context.Context, node string) (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader("ADD on " + node)), nil
+		},
 	}
 	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	if err := writeNew(path, func(w io.Writer) error {
@@ -142,12 +146,59 @@ func TestABundleOfLogs(t *testing.T) {
 	if text := files["limpet-support/logs/limpet-restarted.log"]; strings.Contains(text, jwt) || !strings.Contains(text, "E1129 bad") {
 		t.Errorf("the log is %q", text)
 	}
+	if text := files["limpet-support/logs/limpet-restarted.plugin.log"]; text != "ADD on n1" {
+		t.Errorf("the log of the plugin is %q", text)
+	}
 	if !strings.Contains(files["limpet-support/objects/persistentpodstates.yaml"], "namespace: "+ns) {
 		t.Error("the bundle of a namespace lacks its objects")
 	}
 	interrupt()
 	if err := writeNew(path+"2", func(w io.Writer) error { _, err := b.Write(ctx, w); return err }); err == nil {
 		t.Error("Ctrl-C: half a bundle is whole")
+	}
+}
+
+// TestDeadNodesAreAskedTogether makes eight kubelets answer only when all of them are asked. A node that has no log of
+// the plugin is no failure, one whose kubelet is silent is.
+func TestDeadNodesAreAskedTogether(t *testing.T) {
+	const nodes = 8
+	secretive(t, env.Namespace(t)) // makes the namespace of Limpet
+	for i := range nodes {
+		agent := testenv.APod(fmt.Sprintf("limpet-silent-%d", i)).In(facts.Namespace).On(fmt.Sprintf("n%d", i))
+		agent.Labels = map[string]string{facts.LabelName: facts.Agent}
+		agent.Spec.Containers[0].Name = "agent"
+		env.Create(t, agent.Pod)
+	}
+	var asked atomic.Int32
+	all := make(chan struct{})
+	b := console.Bundle{
+		Reader: facts.Reader{Client: env.Client, Now: time.Now}, Namespace: "none", Told: func(string) {},
+		Log: func(ctx context.Context, pod, _ string, _ bool) (io.ReadCloser, error) {
+			if strings.HasPrefix(pod, "limpet-silent") && asked.Add(1) == nodes {
+				close(all)
+			}
+			select {
+			case <-all:
+				return nil, apierrors.NewServiceUnavailable("no route to host")
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		},
+		PluginLog: func(context.Context, string) (io.ReadCloser, error) {
+			return nil, apierrors.NewNotFound(corev1.Resource("nodes"), "ipam.log")
+		},
+	}
+	unread, err := b.Write(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range unread {
+		if strings.HasSuffix(u.Kind, ".plugin.log") || strings.Contains(u.Reason, "deadline") {
+			t.Errorf("unread: %v", u)
+		}
+	}
+	if len(unread) < nodes {
+		t.Errorf("%d logs are unread, want those of %d nodes", len(unread), nodes)
 	}
 }
 

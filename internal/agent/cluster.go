@@ -11,6 +11,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,7 +72,7 @@ func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make cache: %w", err)
 	}
-	if v.links, err = netlink.NewHandle(); err != nil {
+	if v.links, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, fmt.Errorf("open netlink socket for routes: %w", err)
 	}
 	if c.Flannel {

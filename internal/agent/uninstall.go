@@ -71,7 +71,7 @@ func (u *Uninstallation) Try(ctx context.Context) error {
 
 // RemoveRoutes removes the routes and rules of the agent. Pods of other nodes need them until they have ended, too.
 func RemoveRoutes() error {
-	links, err := netlink.NewHandle()
+	links, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("open netlink socket for routes: %w", err)
 	}

@@ -20,8 +20,9 @@ import (
 	"github.com/limpet-io/limpet/internal/console/facts"
 )
 
-// mostLog bounds the log of one container, in bytes, and logTimeout how long the kubelet of a dead node is waited for.
-const mostLog, logTimeout = 4 << 20, 10 * time.Second
+// MostLog bounds one log, in bytes, and logTimeout how long a node is waited for, which may be dead. Of atOnce nodes the
+// logs are read at a time.
+const MostLog, logTimeout, atOnce = 4 << 20, 10 * time.Second, 16
 
 // Bundle is what a support bundle is made from.
 type Bundle struct {
@@ -30,6 +31,8 @@ type Bundle struct {
 	Namespace string
 	// Log returns the newest lines of the log of a container of Limpet, or of its run before.
 	Log func(ctx context.Context, pod, container string, previous bool) (io.ReadCloser, error)
+	// PluginLog returns the end of the log of limpet-ipam on a node.
+	PluginLog func(ctx context.Context, node string) (io.ReadCloser, error)
 	// Version is the version of the program that makes the bundle.
 	Version string
 	// Told is called with the name of each file.
@@ -75,9 +78,7 @@ func (b Bundle) Write(ctx context.Context, w io.Writer) ([]facts.Unread, error) 
 	} {
 		a.addYAML(file.name, file.content)
 	}
-	for i := range all.Own {
-		a.addLogs(ctx, b.Log, &all.Own[i])
-	}
+	a.addLogs(all.Own, func(pod *corev1.Pod) []logFile { return b.logs(ctx, pod) })
 	a.unread = append(a.unread, all.Unread...)
 	if len(a.unread) > 0 {
 		a.addYAML("errors.yaml", a.unread)
@@ -125,31 +126,65 @@ func (a *archive) addYAML(name string, content any) {
 	a.add(name, data)
 }
 
-// addLogs adds the log of Limpet's container of a pod, and that of its run before if it was restarted.
-func (a *archive) addLogs(ctx context.Context, open func(context.Context, string, string, bool) (io.ReadCloser, error), pod *corev1.Pod) {
-	container := facts.ContainerOf(pod.Labels, pod.Spec)
-	if container == nil {
-		return // of a person who looked for a fault
+// logFile is a log, or why it was not read.
+type logFile struct {
+	name string
+	text []byte
+	err  error
+}
+
+// addLogs adds the logs of all pods as they come.
+func (a *archive) addLogs(pods []corev1.Pod, read func(*corev1.Pod) []logFile) {
+	slots, done := make(chan struct{}, atOnce), make(chan []logFile)
+	for i := range pods {
+		go func() {
+			slots <- struct{}{}
+			done <- read(&pods[i])
+			<-slots
+		}()
 	}
-	a.addLog(ctx, "logs/"+pod.Name+".log", func(ctx context.Context) (io.ReadCloser, error) { return open(ctx, pod.Name, container.Name, false) })
-	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container.Name && c.RestartCount > 0 }) {
-		a.addLog(ctx, "logs/"+pod.Name+".previous.log", func(ctx context.Context) (io.ReadCloser, error) { return open(ctx, pod.Name, container.Name, true) })
+	for range pods {
+		for _, l := range <-done {
+			switch {
+			case l.err == nil:
+				a.add(l.name, l.text)
+			case apierrors.IsBadRequest(l.err): // a container that did not run has no log, nor one that ran long ago
+			default:
+				a.unread = append(a.unread, facts.Unread{Kind: l.name, Reason: l.err.Error()})
+			}
+		}
 	}
 }
 
-func (a *archive) addLog(ctx context.Context, name string, open func(context.Context) (io.ReadCloser, error)) {
+// logs returns the log of Limpet's container of a pod, that of its run before if it was restarted, and of an agent that
+// of the plugin on its node.
+func (b Bundle) logs(ctx context.Context, pod *corev1.Pod) (all []logFile) {
+	container := facts.ContainerOf(pod.Labels, pod.Spec)
+	if container == nil {
+		return nil // of a person who looked for a fault
+	}
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	log, err := open(ctx)
-	if err == nil {
-		var text []byte
-		text, err = io.ReadAll(io.LimitReader(log, mostLog))
-		err = errors.Join(err, log.Close())
-		a.add(name, text)
+	add := func(suffix string, log io.ReadCloser, err error) {
+		l := logFile{name: "logs/" + pod.Name + suffix, err: err}
+		if err == nil {
+			l.text, err = io.ReadAll(io.LimitReader(log, MostLog))
+			l.err = errors.Join(err, log.Close())
+		}
+		all = append(all, l)
 	}
-	if err != nil && !apierrors.IsBadRequest(err) { // a container that did not run has no log, nor one that ran long ago
-		a.unread = append(a.unread, facts.Unread{Kind: name, Reason: err.Error()})
+	log, err := b.Log(ctx, pod.Name, container.Name, false)
+	add(".log", log, err)
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container.Name && c.RestartCount > 0 }) {
+		log, err = b.Log(ctx, pod.Name, container.Name, true)
+		add(".previous.log", log, err)
 	}
+	if pod.Labels[facts.LabelName] == facts.Agent && pod.Spec.NodeName != "" {
+		if log, err = b.PluginLog(ctx, pod.Spec.NodeName); !apierrors.IsNotFound(err) { // ipam.logFile may be none
+			add(".plugin.log", log, err)
+		}
+	}
+	return all
 }
 
 // hidden is what a bundle has in place of a value that may be a secret.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/yaml"
 )
 
@@ -18,6 +19,27 @@ const alertsPage = "docs/operate/troubles.md"
 
 // histogram is what the series of a histogram have in addition to its name.
 var histogram = regexp.MustCompile(`_(bucket|count|sum)$`)
+
+// SeriesOf returns the labels of each series of a metric, in the order of their names, without those that are 0.
+func SeriesOf(t *testing.T, from prometheus.Gatherer, metric string) (all []string) {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			var values []string
+			for _, l := range m.GetLabel() {
+				values = append(values, l.GetValue())
+			}
+			if family.GetName() == metric && m.GetGauge().GetValue() != 0 {
+				all = append(all, strings.Join(values, " "))
+			}
+		}
+	}
+	return all
+}
 
 // MetricsInRunbook fails a test for each metric that the reference does not name.
 func MetricsInRunbook(t *testing.T, metrics map[string][]string) {

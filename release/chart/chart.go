@@ -51,7 +51,8 @@ func Files(deploy string, r Release) (map[string]string, error) {
 	if r.Registry != "limpet-io" && files["values.yaml"] == before {
 		return nil, errors.New("values.yaml has no line with the registry limpet-io")
 	}
-	return files, nil
+	files["README.md"], err = readme(files["values.schema.json"], files["values.yaml"])
+	return files, err
 }
 
 // known checks that each directory of manifests is one that the chart takes into account.

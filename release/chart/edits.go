@@ -25,6 +25,7 @@ const (
 var edits = []edit{
 	// Objects of CRDs are deleted with their CRD, so that no uninstall may delete one.
 	{"CustomResourceDefinition", "", []string{"  annotations:"}, "%s\n  helm.sh/resource-policy: keep"},
+	{"Namespace", "", []string{"app.kubernetes.io/part-of: limpet"}, "{{- /* limpet.labels has it */}}"},
 	{"PrometheusRule", "", []string{"  labels:"}, "%s\n{{- with .Values.alerts.labels }}\n{{- toYaml . | nindent 4 }}\n{{- end }}"},
 	{"PodMonitor", "", []string{"  labels:"}, "%s\n{{- with .Values.alerts.labels }}\n{{- toYaml . | nindent 4 }}\n{{- end }}"},
 	{
@@ -43,12 +44,27 @@ var edits = []edit{
 	{"Deployment", controller, []string{"- --namespace=$(POD_NAMESPACE)"}, "%s" + moreArgs("controller")},
 	{"Deployment", controller, []string{"value: 400MiB"}, "value: {{ .Values.controller.goMemoryLimit | quote }}"},
 	{"Deployment", controller, []string{"    spec:"}, "%s" + podFields("controller")},
+	{"Deployment", controller, []string{"    metadata:"}, "%s" + podAnnotations("controller")},
+	{"Deployment", controller, []string{"      affinity:"}, "{{- with .Values.controller.affinity }}\naffinity:\n{{- toYaml . | nindent 8 }}\n{{- else }}\n%s"},
+	{"Deployment", controller, []string{"      containers:"}, "{{- end }}\n%s"}, // of the line before
+	{
+		"Deployment", controller,
+		[]string{
+			"tolerations:", "- effect: NoExecute", "key: node.kubernetes.io/not-ready", "operator: Exists", "tolerationSeconds: 30",
+			"- effect: NoExecute", "key: node.kubernetes.io/unreachable", "operator: Exists", "tolerationSeconds: 30",
+		},
+		tolerations("controller"),
+	},
+	{"Deployment", controller, []string{"priorityClassName: system-cluster-critical"}, "priorityClassName: {{ .Values.controller.priorityClassName | quote }}"},
 	{"Deployment", controller, []string{"volumeMounts:"}, "%s" + more("controller", "extraVolumeMounts", 8)},
 	{"Deployment", controller, []string{"volumes:"}, "%s" + more("controller", "extraVolumes", 6)},
 	{"DaemonSet", agent, []string{"image: limpet-io/limpet-agent:dev"}, `image: {{ include "limpet.image" (list . "agent") | quote }}`},
 	{"DaemonSet", agent, []string{"- --boot-id-file=/host/boot_id"}, "%s" + moreArgs("agent")},
 	{"DaemonSet", agent, []string{"value: 48MiB"}, "value: {{ .Values.agent.goMemoryLimit | quote }}"},
-	{"DaemonSet", agent, []string{"    spec:"}, "%s" + podFields("agent")},
+	{"DaemonSet", agent, []string{"    spec:"}, "%s\n  {{- with .Values.agent.affinity }}\n  affinity:\n  {{- toYaml . | nindent 8 }}\n  {{- end }}" + podFields("agent")},
+	{"DaemonSet", agent, []string{"    metadata:"}, "%s" + podAnnotations("agent")},
+	{"DaemonSet", agent, []string{"tolerations:", "- operator: Exists"}, tolerations("agent")},
+	{"DaemonSet", agent, []string{"priorityClassName: system-node-critical"}, "priorityClassName: {{ .Values.agent.priorityClassName | quote }}"},
 	{"DaemonSet", agent, []string{"path: /opt/cni/bin"}, "path: {{ .Values.agent.pluginDirectory | quote }}"},
 	{"DaemonSet", agent, []string{"path: /etc/cni/net.d"}, "path: {{ .Values.agent.configDirectory | quote }}"},
 
@@ -65,6 +81,14 @@ func moreArgs(program string) string {
 func podFields(program string) string {
 	return "\n  {{- with .Values.image.pullSecrets }}\n  imagePullSecrets:\n  {{- toYaml . | nindent 6 }}\n  {{- end }}" +
 		"\n  {{- with .Values." + program + ".nodeSelector }}\n  nodeSelector:\n  {{- toYaml . | nindent 8 }}\n  {{- end }}"
+}
+
+func podAnnotations(program string) string {
+	return "\n  {{- with .Values." + program + ".podAnnotations }}\n  annotations:\n  {{- toYaml . | nindent 8 }}\n  {{- end }}"
+}
+
+func tolerations(program string) string {
+	return "tolerations:\n{{- toYaml .Values." + program + ".tolerations | nindent 6 }}"
 }
 
 func more(program, value string, indent int) string {
@@ -106,7 +130,28 @@ func edited(o object) ([]line, error) {
 			lines[at+1+i].gone = true
 		}
 	}
+	label(o, lines)
 	return lines, nil
+}
+
+// label gives an object, and the pods that it makes, the labels of the release.
+func label(o object, lines []line) {
+	for i, l := range o.lines {
+		indent, _, ok := strings.Cut(l, "metadata:")
+		if !ok || l != indent+"metadata:" || strings.TrimSpace(indent) != "" || len(indent) != 0 && len(indent) != 4 {
+			continue
+		}
+		text := fmt.Sprintf("\n%s    {{- include \"limpet.labels\" . | nindent %d }}", indent, len(indent)+4)
+		at := i + 1 // of the labels that are there, if any
+		for at < len(o.lines) && strings.HasPrefix(o.lines[at], indent+"  ") && o.lines[at] != indent+"  labels:" {
+			at++
+		}
+		if at < len(o.lines) && o.lines[at] == indent+"  labels:" {
+			lines[at].text += text
+		} else {
+			lines[i].text += "\n" + indent + "  labels:" + text
+		}
+	}
 }
 
 // position returns the number of the first line that an edit replaces.

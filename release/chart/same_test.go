@@ -42,16 +42,17 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 		"both of monitoring": {
 			"monitoring: {enabled: true}\nalerts: {enabled: true}", kustomized(t, "default", "monitoring"),
 		},
-		"pods from kubelet": {"pods: {source: kubelet}", kustomized(t, "default", "pods-from-kubelet")},
-		"pods from runtime": {"pods: {source: runtime}", kustomized(t, "default", "pods-from-runtime")},
-		"given certificate": {"certificate: {source: given}", given},
-		"cert-manager":      {"certificate: {source: cert-manager}", manager},
-		"mutating policy":   {"mutatingPolicy: {enabled: true}", kustomized(t, "default", "mutating-policy")},
-		"network policy":    {"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28]}", network},
-		"break glass":       {"breakGlass: {enabled: true}", kustomized(t, "default", "break-glass")},
-		"alerts":            {"alerts: {enabled: true}", kustomized(t, "default", "alerts")},
-		"no flow control":   {"flowControl: {enabled: false}", without("flow-control")},
-		"no CRDs":           {"crds: {install: false}", without("crds")},
+		"pods from kubelet":   {"pods: {source: kubelet}", kustomized(t, "default", "pods-from-kubelet")},
+		"pods from runtime":   {"pods: {source: runtime}", kustomized(t, "default", "pods-from-runtime")},
+		"given certificate":   {"certificate: {source: given}", given},
+		"cert-manager":        {"certificate: {source: cert-manager}", manager},
+		"quota of priorities": {"priorityQuota: {enabled: true}", kustomized(t, "default", "priority-quota")},
+		"mutating policy":     {"mutatingPolicy: {enabled: true}", kustomized(t, "default", "mutating-policy")},
+		"network policy":      {"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28]}", network},
+		"break glass":         {"breakGlass: {enabled: true}", kustomized(t, "default", "break-glass")},
+		"alerts":              {"alerts: {enabled: true}", kustomized(t, "default", "alerts")},
+		"no flow control":     {"flowControl: {enabled: false}", without("flow-control")},
+		"no CRDs":             {"crds: {install: false}", without("crds")},
 
 		"all components":                 {"pods: {source: kubelet}\nmutatingPolicy: {enabled: true}\nbreakGlass: {enabled: true}\nalerts: {enabled: true}", all},
 		"own network, given certificate": {"network: {mode: own}\ncertificate: {source: given}", both(base, own, given)},
@@ -70,14 +71,20 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 	}
 }
 
-// same compares objects by their fields. The policy that keeps CRDs is what Helm alone needs.
+// same compares objects by their fields. The policy that keeps CRDs and the labels of a release are what Helm alone needs.
 func same(t *testing.T, want, got map[string]string) {
 	t.Helper()
+	delete(got, helmTest)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got))); diff != "" {
 		t.Errorf("objects (-kustomize +helm):\n%s", diff)
 	}
 	for id, text := range want {
 		w, g := parse(t, text), parse(t, got[id])
+		unlabelled(w["metadata"])
+		unlabelled(g["metadata"])
+		if spec, _ := g["spec"].(map[string]any); spec["template"] != nil {
+			unlabelled(spec["template"].(map[string]any)["metadata"])
+		}
 		if w["kind"] == "CustomResourceDefinition" {
 			annotations, _ := g["metadata"].(map[string]any)["annotations"].(map[string]any)
 			if annotations["helm.sh/resource-policy"] != "keep" {
@@ -88,6 +95,18 @@ func same(t *testing.T, want, got map[string]string) {
 		if diff := cmp.Diff(w, g); diff != "" {
 			t.Errorf("%s (-kustomize +helm):\n%s", id, diff)
 		}
+	}
+}
+
+// unlabelled takes the labels of the release away.
+func unlabelled(metadata any) {
+	of, _ := metadata.(map[string]any)
+	labels, _ := of["labels"].(map[string]any)
+	for _, key := range []string{"instance", "managed-by", "part-of", "version"} {
+		delete(labels, "app.kubernetes.io/"+key)
+	}
+	if labels != nil && len(labels) == 0 {
+		delete(of, "labels")
 	}
 }
 

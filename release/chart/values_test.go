@@ -14,6 +14,7 @@ import (
 const (
 	agent      = "daemonset_limpet-system_limpet-agent"
 	controller = "deployment_limpet-system_limpet-controller"
+	helmTest   = "rebuild" // the file of `helm test`
 )
 
 // TestValuesReachTheObjects looks for what each value changes.
@@ -48,7 +49,19 @@ func TestValuesReachTheObjects(t *testing.T) {
 			"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28], prometheusNamespace: obs}", "networkpolicy_limpet-system_limpet-controller",
 			"kubernetes.io/metadata.name: \"obs\"\n",
 		},
-		{"alerts: {enabled: true, labels: {release: prometheus}}", "prometheusrule_limpet-system_limpet-controller", "labels:\n    release: prometheus\n"},
+		{"agent: {podAnnotations: {a/b: c}}", agent, "    metadata:\n      annotations:\n        a/b: c\n"},
+		{"controller: {podAnnotations: {a/b: c}}", controller, "    metadata:\n      annotations:\n        a/b: c\n"},
+		{"", agent, "tolerations:\n      - operator: Exists\n"},
+		{"agent: {tolerations: [{key: pool}]}", agent, "tolerations:\n      - key: pool\n"},
+		{"controller: {tolerations: [{key: pool}]}", controller, "tolerations:\n      - key: pool\n"},
+		{"agent: {affinity: {nodeAffinity: {}}}", agent, "affinity:\n        nodeAffinity: {}\n"},
+		{"controller: {affinity: {nodeAffinity: {}}}", controller, "affinity:\n        nodeAffinity: {}\n      containers:\n"},
+		{"agent: {priorityClassName: high}", agent, "priorityClassName: \"high\"\n"},
+		{"controller: {priorityClassName: high}", controller, "priorityClassName: \"high\"\n"},
+		{"commonLabels: {team: net}", agent, "      labels:\n        team: net\n"},
+		{"commonLabels: {team: net}", controller, "  labels:\n    team: net\n"},
+		{"commonLabels: {team: net}", "clusterrolebinding_limpet-controller", "  labels:\n    team: net\n"},
+		{"alerts: {enabled: true, labels: {release: prometheus}}", "prometheusrule_limpet-system_limpet-controller", "    release: prometheus\n"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.values, func(t *testing.T) {
@@ -83,6 +96,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"mutatingPolicy: {enabled: true}", "v1.35.0", "mutatingPolicy.enabled needs Kubernetes 1.36 or later: this cluster has v1.35.0"},
 		{"network: {mode: own, settings: true}", "v1.30.4", "network.settings needs Kubernetes 1.31 or later: this cluster has v1.30.4"},
 		{"network: {settings: true}", "v1.37.0", "network.settings needs network.mode=own"},
+		{"commonLabels: {app.kubernetes.io/name: x}", "v1.37.0", "invalid propertyName 'app.kubernetes.io/name'"},
+		{"agent: {podAnnotations: {a: 1}}", "v1.37.0", "at '/agent/podAnnotations/a': got number, want string"},
 		{"pods: {source: kubelet}", "v1.36.2", "pods.source=kubelet needs Kubernetes 1.37 or later: this cluster has v1.36.2"},
 	}
 	for _, tc := range cases {
@@ -122,6 +137,63 @@ func TestEveryValueIsExplained(t *testing.T) {
 	}
 	if keys < 30 {
 		t.Errorf("found %d values: the test tests little", keys)
+	}
+}
+
+// TestObjectsNameTheRelease looks for the labels by which tools find what a release installed.
+func TestObjectsNameTheRelease(t *testing.T) {
+	for id, text := range template(t, everything) {
+		metadata, _ := parse(t, text)["metadata"].(map[string]any)
+		labels, _ := metadata["labels"].(map[string]any)
+		for key, want := range map[string]any{
+			"app.kubernetes.io/part-of": "limpet", "app.kubernetes.io/instance": "limpet", "app.kubernetes.io/version": "dev", "app.kubernetes.io/managed-by": "Helm",
+		} {
+			if labels[key] != want {
+				t.Errorf("%s: %s is %v, want %v", id, key, labels[key], want)
+			}
+		}
+	}
+}
+
+// TestHelmTestRunsTheCheck looks for the hooks of `helm test`, in the order in which they are made. Rights never stay.
+func TestHelmTestRunsTheCheck(t *testing.T) {
+	var kinds []string
+	for text := range strings.SplitSeq(template(t, "image: {registry: r.example/x}")[helmTest], "\n---\n") {
+		o := parse(t, text)
+		kinds = append(kinds, fmt.Sprint(o["kind"]))
+		annotations, _ := o["metadata"].(map[string]any)["annotations"].(map[string]any)
+		policy := fmt.Sprint(annotations["helm.sh/hook-delete-policy"])
+		if annotations["helm.sh/hook"] != "test" || o["kind"] != "Pod" && !strings.Contains(policy, "hook-succeeded,hook-failed") {
+			t.Errorf("%s has the annotations %v", o["kind"], annotations)
+		}
+		if o["kind"] == "Pod" && !strings.Contains(text, "image: \"r.example/x/limpet-controller:dev\"\n      imagePullPolicy: IfNotPresent\n      command: [/kubectl-limpet, test,") {
+			t.Errorf("another image or command:\n%s", text)
+		}
+	}
+	if got := strings.Join(kinds, " "); got != "ServiceAccount ClusterRole ClusterRoleBinding Pod" {
+		t.Errorf("the hooks are %s", got)
+	}
+}
+
+// TestReadmeHasEveryValue looks for each leaf of values.yaml in the table that is made from the schema.
+func TestReadmeHasEveryValue(t *testing.T) {
+	readme, rows := files(t)["README.md"], 0
+	var look func(path string, value any)
+	look = func(path string, value any) {
+		if inner, ok := value.(map[string]any); ok && len(inner) > 0 && !strings.HasSuffix(path, ".resources") {
+			for key, v := range inner {
+				look(path+"."+key, v)
+			}
+			return
+		}
+		rows++
+		if !strings.Contains(readme, "| `"+path[1:]+"` | ") {
+			t.Errorf("the README has no row of %s", path[1:])
+		}
+	}
+	look("", parse(t, files(t)["values.yaml"]))
+	if rows < 40 || strings.Contains(readme, "|  |") {
+		t.Errorf("%d values, or one without a description:\n%s", rows, readme)
 	}
 }
 

@@ -32,6 +32,7 @@ var variants = []variant{
 	{"pods-from-runtime", `eq .Values.pods.source "runtime"`, true},
 	{"given-certificate", `eq .Values.certificate.source "given"`, false},
 	{"cert-manager", `eq .Values.certificate.source "cert-manager"`, false},
+	{"priority-quota", ".Values.priorityQuota.enabled", true},
 	{"mutating-policy", ".Values.mutatingPolicy.enabled", true},
 	{"network-policy", ".Values.networkPolicy.enabled", true},
 	{"break-glass", ".Values.breakGlass.enabled", true},

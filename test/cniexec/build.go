@@ -53,14 +53,14 @@ func BuildLimpet(ctx context.Context, root, dir string) (Binaries, error) {
 // notInlined are the packages in the plugin that are compiled without inlining, as in the Makefile.
 var notInlined = []string{"github.com/limpet-io/limpet/...", "github.com/containernetworking/...", "log", "log/slog", "flag", "net", "encoding/json"}
 
-func goBuild(ctx context.Context, dir, to, what string) error {
+func goBuild(ctx context.Context, dir, to, what string, env ...string) error {
 	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", to}
 	for _, p := range notInlined {
 		args = append(args, "-gcflags="+p+"=-l")
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, what)...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}

@@ -16,7 +16,8 @@ import (
 func limpet(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "bin", "kubectl-limpet"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+theBed.Cluster.Kubeconfig())
+	path := filepath.Dir(theBed.Cluster.Kubectl()) + string(os.PathListSeparator) + os.Getenv("PATH")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+theBed.Cluster.Kubeconfig(), "PATH="+path)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -66,8 +67,14 @@ func TestKubectlLimpet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	limpet(t, "support-bundle", "-f", path)
 	list, err := exec.CommandContext(t.Context(), "tar", "-tzf", path).Output()
-	if err != nil || !strings.Contains(string(list), "logs/limpet-controller-") {
-		t.Errorf("support bundle: %v, no log of the controller in\n%s", err, list)
+	if err != nil || !strings.Contains(string(list), "logs/limpet-controller-") || strings.Count(string(list), ".plugin.log") != 3 {
+		t.Errorf("support bundle: %v, no log of the controller, or not that of the plugin of each node in\n%s", err, list)
+	}
+	if text := limpet(t, "node", "list", node); !strings.Contains(text, "asked-0") {
+		t.Errorf("node list %s:\n%s", node, text)
+	}
+	if text := limpet(t, "node", "check", node); !strings.Contains(text, "sound") {
+		t.Errorf("node check %s:\n%s", node, text)
 	}
 	if text := limpet(t, "test"); !strings.Contains(text, "node kept") || !strings.Contains(text, "address kept") {
 		t.Errorf("test: %s", text)

@@ -18,6 +18,7 @@ const root = "../.."
 var (
 	env        *testenv.Env
 	prometheus monitoring.Programs
+	emulator   string // of another architecture, if the agent is of one
 )
 
 func TestMain(m *testing.M) {
@@ -37,6 +38,11 @@ func start(m *testing.M) (int, error) {
 	}
 	if prometheus, err = monitoring.Fetch(context.Background(), cache); err != nil {
 		return 0, err
+	}
+	if architecture := os.Getenv(cniexec.EmulatedVar); architecture != "" {
+		if emulator, err = cniexec.Emulator(context.Background(), cache, architecture); err != nil {
+			return 0, err
+		}
 	}
 	return cniexec.Alone(func() (int, error) { return testenv.Main(m, os.Getenv(programs.Var), &env), nil })
 }

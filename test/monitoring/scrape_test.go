@@ -53,6 +53,11 @@ func build(t *testing.T, dir string) (rebuild func()) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	if emulator != "" {
+		if err := cniexec.Emulate(t.Context(), root, emulator, filepath.Join(dir, "node-agent"), "./cmd/node-agent"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	built, err := cniexec.Build(t.Context(), root, dir, os.Getenv(programs.Var))
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ func flannelConf(dir string) map[string]any {
 // the configuration of the ADD once more, without its result, and
 // libcni's cache tells it from a rollback.
 func TestBelowFlannel(t *testing.T) {
+	notEmulated(t)
 	node := newNetNS(t, "node")
 	cache := "/var/lib/cni/results" // in the mount namespace of these tests
 	if err := os.MkdirAll(cache, 0o755); err != nil {

@@ -16,16 +16,25 @@ import (
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 	"github.com/limpet-io/limpet/test/cniexec"
+	"github.com/limpet-io/limpet/test/debian"
 	"github.com/limpet-io/limpet/test/programs"
 )
 
 var (
-	binary  string // limpet-ipam
-	cniPath string // where it and the interface plugins are
+	binary   string // limpet-ipam
+	cniPath  string // where it and the interface plugins are
+	emulator string // of another architecture, if the tests run a binary of one
 )
 
 func TestMain(m *testing.M) {
-	code, err := cniexec.Alone(func() (int, error) { return buildAndRun(m) })
+	cache, err := debian.Cache(os.Getenv(debian.CacheVar))
+	if architecture := os.Getenv(cniexec.EmulatedVar); err == nil && architecture != "" {
+		emulator, err = cniexec.Emulator(context.Background(), cache, architecture)
+	}
+	code := 0
+	if err == nil {
+		code, err = cniexec.Alone(func() (int, error) { return buildAndRun(m) })
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "prepare:", err)
 		code = 1
@@ -45,8 +54,22 @@ func buildAndRun(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if emulator != "" {
+		if err := cniexec.Emulate(context.Background(), "../..", emulator, built.Limpet, "./cmd/ipam-plugin"); err != nil {
+			return 0, err
+		}
+	}
 	binary, cniPath = built.Limpet, built.Path()
 	return m.Run(), nil
+}
+
+// notEmulated leaves out a test that counts system calls, or of what the plugin asks the kernel about neighbours and
+// connections. The emulator makes calls of its own and does not pass such questions on; the plugin goes on without.
+func notEmulated(t *testing.T) {
+	t.Helper()
+	if emulator != "" {
+		t.Skip("the emulator makes system calls of its own, and passes on no netlink about neighbours and connections")
+	}
 }
 
 // times returns how often a test tries its luck: n times, and a third of them with -short.

@@ -221,7 +221,8 @@ func processWith(t *testing.T, variable, program string) (pid int) {
 			dir := filepath.Join("/proc", e.Name())
 			env, _ := os.ReadFile(filepath.Join(dir, "environ")) // the process may have ended
 			exe, _ := os.Readlink(filepath.Join(dir, "exe"))
-			if filepath.Base(exe) == filepath.Base(program) && bytes.Contains(env, []byte(variable+"\x00")) {
+			runs := filepath.Base(exe) == filepath.Base(program) || emulator != "" && exe == emulator
+			if runs && bytes.Contains(env, []byte(variable+"\x00")) {
 				pid = id
 			}
 		}

@@ -32,6 +32,7 @@ var ofRuntime = []uint64{
 // An ADD and a DEL, on a node where another pod runs, need few system calls beyond those of a process that answers VERSION.
 // Those of a pod that asks for nothing never wait for the disk. A DEL that reserves and an ADD that claims wait once.
 func TestVerbsMakeFewSystemCalls(t *testing.T) {
+	notEmulated(t)
 	dir := t.TempDir()
 	c := conf(dir, "1.1.0")
 	retains := c["runtimeConfig"]

@@ -9,3 +9,12 @@
 {{- printf "%s/limpet-%s:%s" $top.Values.image.registry $program ($top.Values.image.tag | default $top.Chart.AppVersion) -}}
 {{- end -}}
 {{- end -}}
+{{- /* The labels of all objects, and of the pods. */ -}}
+{{- define "limpet.labels" -}}
+{{- with .Values.commonLabels }}{{ toYaml . }}
+{{ end -}}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+app.kubernetes.io/part-of: limpet
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}

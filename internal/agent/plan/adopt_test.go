@@ -37,6 +37,10 @@ func TestAdoptPatches(t *testing.T) {
 	}{
 		"a list": {data: bridgeList, want: `{"cniVersion":"1.0.0","name":"pods","mtu":9007199254740993,"plugins":[
 			{"type":"bridge","bridge":"cni0",` + asks + `,"ipam":{"type":"limpet-ipam","subnet":"10.1.0.0/24","mirrorHostLocal":true}},{"type":"portmap"}]}`},
+		"meshes behind it": {
+			data: `{"name":"pods","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},` + istioEntry + `,` + linkerdEntry + `]}`,
+			want: `{"name":"pods","plugins":[{"type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","mirrorHostLocal":true}},` + istioEntry + `,` + linkerdEntry + `]}`,
+		},
 		"one plugin": {
 			data: `{"name":"pods","type":"ptp","ipam":{"type":"host-local","subnet":"10.1.0.0/24"}}`,
 			want: `{"name":"pods","type":"ptp",` + asks + `,"ipam":{"type":"limpet-ipam","subnet":"10.1.0.0/24","mirrorHostLocal":true}}`,
@@ -187,6 +191,13 @@ func TestAdoptAgain(t *testing.T) {
 	a.holds([]byte(edited)) // by an operator, who knows limpet-ipam
 	if a.d.Patched != nil || a.d.Err != nil || len(a.d.Records) != 1 {
 		t.Errorf("after the operator's change: %s, %v, records %v", a.d.Patched, a.d.Err, a.d.Records)
+	}
+	for _, mesh := range []string{istioEntry, linkerdEntry} { // which wrote its entry behind those that are there
+		edited = strings.TrimRight(edited, "]}\n ") + "}," + mesh + "]}"
+		a.holds([]byte(edited))
+		if a.d.Patched != nil || a.d.Err != nil || len(a.d.Records) != 1 {
+			t.Errorf("after a mesh: %s, %v, records %v", a.d.Patched, a.d.Err, a.d.Records)
+		}
 	}
 	a.holds([]byte(`{"name":"pods","type":"ptp","ipam":{"type":"dhcp"}}`))
 	if a.d.Err == nil || len(a.d.Records) != 0 {

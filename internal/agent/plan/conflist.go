@@ -84,7 +84,8 @@ func chained(data []byte) []object {
 	}
 	return slices.DeleteFunc(pluginsOf(conf), func(p object) bool {
 		name, _ := p["type"].(string)
-		return p["ipam"] != nil || slices.Contains([]string{"", "ptp", "portmap"}, name)
+		ipam, _ := p["ipam"].(object) // Istio writes an empty one
+		return ipam["type"] != nil && ipam["type"] != "" || slices.Contains([]string{"", "ptp", "portmap"}, name)
 	})
 }
 

@@ -181,7 +181,7 @@ func (d *OwnNetworkDecision) configure(in OwnNetworkInput, spec v1alpha1.NodeNet
 }
 
 // foreignConfig returns the first file that the runtime would load in place of ours. A
-// runtime loads the first name in the directory. A file that delegates to ours is none, as that of multus.
+// runtime loads the first name in the directory. One that has a copy of ours, or delegates to it, is none.
 func foreignConfig(sorted []ConfigFile) string {
 	i := slices.IndexFunc(sorted, func(f ConfigFile) bool { return f.Name < ConflistName && !delegatesToOurs(f.Data) })
 	if i < 0 {
@@ -190,10 +190,13 @@ func foreignConfig(sorted []ConfigFile) string {
 	return sorted[i].Name
 }
 
-// delegatesToOurs reports whether a configuration delegates to that of the own network: it holds a copy, or no copy of
-// any network.
+// delegatesToOurs reports whether a configuration is a copy of that of the own network with more plugins, as Istio can
+// keep one, or delegates to it: then it holds a copy, or no copy of any network.
 func delegatesToOurs(data []byte) bool {
 	conf, err := decodeObject(data)
+	if err == nil && conf["name"] == NetworkName && namesLimpet(conf) {
+		return true
+	}
 	return err == nil && delegates(conf) && (namesLimpet(conf) || !slices.ContainsFunc(pluginsOf(conf), func(p object) bool { return p["delegates"] != nil }))
 }
 

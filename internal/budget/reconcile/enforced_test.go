@@ -134,6 +134,9 @@ func TestRefusalsAreTold(t *testing.T) {
 	if got := m.gauge(t, "limpet_budget_longest_wait_seconds"); got <= 0 {
 		t.Errorf("the longest wait is %v s, and a request waits", got)
 	}
+	if all, want := testenv.SeriesOf(t, m.metrics, "limpet_budget_troubles"), pub.Name+" Waits "+pub.Namespace; !slices.Contains(all, want) {
+		t.Errorf("the metric names %q, want %q among them", all, want)
+	}
 	testenv.Eventually(t, func() error { // budgets of other tests are not enforced here
 		var all policyv1beta1.PodUnavailableBudgetList
 		if err := env.Client.List(t.Context(), &all); err != nil {

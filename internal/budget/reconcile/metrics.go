@@ -7,10 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 )
 
-// Metrics are what the leader knows of all budgets. No label has a value that a user chose:
-// conditions and events name the budgets.
+// Metrics are what the leader knows of all budgets.
 type Metrics struct {
 	unguarded *prometheus.CounterVec
 
@@ -24,6 +25,9 @@ type condition struct {
 	// waiting is since when a request waits that is refused again and again; zero for none.
 	waiting time.Time
 }
+
+// Values of the label trouble.
+const notEnforced, waits = "NotEnforced", "Waits"
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
@@ -54,8 +58,25 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			}
 			return max(0, c.Since(since).Seconds())
 		}),
+		endpoint.NewTroubles("limpet_budget_troubles", "Budgets that protect nothing (NotEnforced), and those that refuse a request, with its age in seconds (Waits). At most 50 are named.",
+			"budget", func() []endpoint.Trouble { return m.troubles(c.Now()) }, notEnforced, waits),
 	)
 	return m
+}
+
+// troubles names the budgets for an alert.
+func (m *Metrics) troubles(now time.Time) (all []endpoint.Trouble) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, b := range m.budgets {
+		if !b.enforced {
+			all = append(all, endpoint.Trouble{Namespace: key.Namespace, Name: key.Name, What: notEnforced, Value: 1})
+		}
+		if !b.waiting.IsZero() {
+			all = append(all, endpoint.Trouble{Namespace: key.Namespace, Name: key.Name, What: waits, Value: max(0, now.Sub(b.waiting).Seconds())})
+		}
+	}
+	return all
 }
 
 func (m *Metrics) sum() (all, notEnforced int, waiting time.Time) {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
@@ -18,7 +19,10 @@ const (
 	returned    = "returned"
 )
 
-// Metrics are what the leader knows of all spreads. No label has a value that a user chose.
+// Values of the label trouble.
+const notPlaced, noNode = "NotPlaced", "NoNode"
+
+// Metrics are what the leader knows of all spreads.
 type Metrics struct {
 	pods *prometheus.CounterVec
 
@@ -57,8 +61,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 				return 1
 			}
 			return 0
-		}))
+		}),
+		endpoint.NewTroubles("limpet_spread_troubles", "WorkloadSpreads with pods that have no subset (NotPlaced), and with subsets that have no node for a pod, by their number (NoNode). At most 50 are named.",
+			"workloadspread", m.troubles, notPlaced, noNode))
 	return m
+}
+
+// troubles names the spreads for an alert.
+func (m *Metrics) troubles() (all []endpoint.Trouble) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, s := range m.spreads {
+		if s.notPlaced {
+			all = append(all, endpoint.Trouble{Namespace: key.Namespace, Name: key.Name, What: notPlaced, Value: 1})
+		}
+		if n := s.skipped + s.waits; n > 0 {
+			all = append(all, endpoint.Trouble{Namespace: key.Namespace, Name: key.Name, What: noNode, Value: float64(n)})
+		}
+	}
+	return all
 }
 
 func (m *Metrics) sum(of func(shown) int) (n int) {

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,15 @@ func becomes(t *testing.T, registry *prometheus.Registry, name string, want floa
 	})
 }
 
+// named wants the one series that names a spread and its trouble.
+func named(t *testing.T, registry *prometheus.Registry, ws *appsv1beta1.WorkloadSpread, trouble string) {
+	t.Helper()
+	want := trouble + " " + ws.Namespace + " " + ws.Name
+	if all := testenv.SeriesOf(t, registry, "limpet_spread_troubles"); !slices.Contains(all, want) {
+		t.Errorf("the metric names %q, want %q among them", all, want)
+	}
+}
+
 // A spread is counted while a pod has no subset, or while a patch does not apply.
 func TestSpreadsThatAreNotPlacedAreCounted(t *testing.T) {
 	registry := start(t)
@@ -37,6 +47,7 @@ func TestSpreadsThatAreNotPlacedAreCounted(t *testing.T) {
 	outside := a.pod(t, "p1", node(t, "z"))
 	shows(t, ws, "x:0/1 y:0/-1 NoSubsetFits")
 	becomes(t, registry, notPlaced, 1)
+	named(t, registry, ws, "NotPlaced")
 	env.Remove(t, outside)
 	becomes(t, registry, notPlaced, 0)
 
@@ -60,6 +71,7 @@ func TestSkippedSubsetsAreCounted(t *testing.T) {
 	becomes(t, registry, skipped, 0)
 	refuse(t, waits)
 	becomes(t, registry, skipped, 1)
+	named(t, registry, ws, "NoNode")
 	if n := gaugeOf(t, registry, notPlaced); n != 0 {
 		t.Errorf("%v spreads are counted as not placed", n)
 	}

@@ -3,6 +3,7 @@ package install_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -63,6 +64,17 @@ func (h helm) upgrade(ctx context.Context, c helmchart.Charter, values map[strin
 	u.Namespace, u.WaitStrategy, u.Timeout = namespace, kube.StatusWatcherStrategy, 3*time.Minute
 	if _, err := u.RunWithContext(ctx, name, c, values); err != nil {
 		return fmt.Errorf("helm upgrade: %w", err)
+	}
+	return nil
+}
+
+// test rebuilds a pod, as `helm test` does.
+func (h helm) test() error {
+	r := action.NewReleaseTesting(h.config)
+	r.Namespace, r.Timeout = namespace, 4*time.Minute
+	_, shutdown, err := r.Run(name)
+	if err = errors.Join(err, shutdown()); err != nil {
+		return fmt.Errorf("helm test: %w", err)
 	}
 	return nil
 }
@@ -145,6 +157,14 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	home = c.returns(home)
+
+	t.Log("helm test")
+	if err := h.test(); err != nil {
+		t.Errorf("%v\n%s", err, c.kubectl("-n", bed.System, "logs", "limpet-test"))
+	}
+	for _, kind := range []string{"clusterrole", "clusterrolebinding"} {
+		c.says("", "get", kind, "limpet-test", "-o", "name", "--ignore-not-found") // rights do not stay
+	}
 
 	t.Log("helm uninstall, with a running pod and a reserved address")
 	c.kubectl("scale", "statefulset", "web", "--replicas=0")

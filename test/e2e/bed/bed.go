@@ -38,7 +38,7 @@ func images(repo string) []image.Image {
 		{Name: "limpet.test/pause:1", Files: []string{bin("pause")}},
 		{Name: "cilium/echoserver:latest", Files: []string{bin("echoserver")}},
 		{Name: "limpet-io/limpet-agent:dev", Files: []string{bin("limpet-agent"), bin("limpet-ipam")}},
-		{Name: "limpet-io/limpet-controller:dev", Files: []string{bin("limpet-controller")}},
+		{Name: "limpet-io/limpet-controller:dev", Files: []string{bin("limpet-controller"), bin("kubectl-limpet")}},
 	}
 }
 
