@@ -55,7 +55,7 @@ func (a *Agent) followFlannel(ctx context.Context) error {
 	a.lending.mu.Unlock()
 	a.decided, a.bridge = d, bridge
 	a.networkInstalled.Store(true)
-	err = errors.Join(untold, changeRoutes(a.cluster.links, plan.RouteChanges(in.Have, d.Routes)), answerFor(a.cluster.links, bridge, d.Proxies))
+	err = errors.Join(untold, a.makeRoutes(in.Have, d), answerFor(a.cluster.links, bridge, d.Proxies))
 	if len(d.Guests) > 0 || !a.unruled { // again: another program may have removed them
 		err = errors.Join(err, applyGuestRules(a.cluster.filter, d.Guests, network))
 		a.unruled = err == nil && len(d.Guests) == 0
