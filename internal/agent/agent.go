@@ -107,6 +107,8 @@ type Agent struct {
 	unruled  bool                    // there are no rules for guests
 	bridge   int                     // the number of the bridge below flannel; 0 while there is none
 
+	announced []netip.Addr // those for which the node answers there, and of which its pods were told
+
 	wrote      []byte                 // the network configuration of own mode, as the agent last wrote it
 	patches    []time.Time            // of the network configuration, within the last hour
 	notAdopted atomic.Pointer[string] // why the network is not adopted; nil before the first attempt
