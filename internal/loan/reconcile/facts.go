@@ -76,7 +76,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 			f.pod = p
 		}
 	}
-	if len(pods) == 0 && f.recorded == "" {
+	if named := strings.Contains(owner.Name, "/"); len(pods) == 0 && f.recorded == "" || named && f.pod == nil { // a Job keeps pods that ended
 		f.over, err = l.over(ctx, owner)
 		return f, err
 	}
