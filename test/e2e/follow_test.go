@@ -202,10 +202,9 @@ func TestTheRangeOfAHomeGoesToAnotherNode(t *testing.T) {
 	nodes := theBed.Cluster.Nodes()
 	home, borrower, fresh := nodes[0], nodes[1], nodes[2]
 	only := fmt.Sprintf("      affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [%s]}]}]}}}\n      containers:", fresh)
-	apply(t, strings.Replace(following("heritage", 4), "      containers:", only, 1))
 	kubectl(t, "cordon", borrower) // all begin at home
 	t.Cleanup(func() { uncordon(t, borrower) })
-	kubectl(t, "delete", "pod", "-l", "app=heritage")
+	apply(t, strings.Replace(following("heritage", 4), "      containers:", only, 1))
 	before := pods(t, "heritage", 4)
 	awaitAllShown(t, before)
 	kubectl(t, "uncordon", borrower)
