@@ -84,6 +84,14 @@ func ofNode(n int) []event {
 		}, rare, false}
 	}
 	return []event{
+		{names[n] + ": the node is made again, with other ranges", func(w *scene, _ mistake) bool {
+			node := &w.nodes[n]
+			again := node.gone && node.owns == 0
+			if again { // what it had not lent is another node's
+				node.gone, node.dead, node.off, node.cut, w.lost = false, false, false, false, w.lost || node.reserved
+			}
+			return again
+		}, 5, false},
 		on(1, "the agent works", func(w *scene, node *machine, m mistake) {
 			if !node.off && !node.cut {
 				w.plan(m, n, true)

@@ -181,7 +181,7 @@ func (w *scene) leftovers() string {
 		return ""
 	case (w.over || w.ends) && w.exists:
 		return "the loan of an owner that does not return stays"
-	case (w.over || w.ends) && slices.ContainsFunc(w.nodes[:], func(n machine) bool { return !n.gone && (n.record.Lent != 0 && n.owns != 0 || n.record.Guest != 0) }):
+	case (w.over || w.ends) && slices.ContainsFunc(w.nodes[:], func(n machine) bool { return !n.gone && (n.record.Lent != 0 || n.record.Guest != 0) }):
 		return "a node keeps the address of an owner that does not return"
 	case w.over || w.ends:
 		return ""
