@@ -86,7 +86,7 @@ func ofNode(n int) []event {
 	return []event{
 		{names[n] + ": the node is made again, with other ranges", func(w *scene, _ mistake) bool {
 			node := &w.nodes[n]
-			again := node.gone && node.owns == 0
+			again := node.gone && node.owns == 0 && w.owner(1) == w.owner(2) // 0013 says what is found where they part
 			if again { // what it had not lent is another node's
 				node.gone, node.dead, node.off, node.cut, w.lost = false, false, false, false, w.lost || node.reserved
 			}

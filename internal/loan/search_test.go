@@ -181,7 +181,9 @@ func (w *scene) leftovers() string {
 		return ""
 	case (w.over || w.ends) && w.exists:
 		return "the loan of an owner that does not return stays"
-	case (w.over || w.ends) && slices.ContainsFunc(w.nodes[:], func(n machine) bool { return !n.gone && (n.record.Lent != 0 || n.record.Guest != 0) }):
+	case (w.over || w.ends) && slices.ContainsFunc(w.nodes[:], func(n machine) bool { // a home puts no loan into a namespace that is gone
+		return !n.gone && (n.record.Lent != 0 || n.record.Guest != 0 && (n.owns == 0 || !w.ends))
+	}):
 		return "a node keeps the address of an owner that does not return"
 	case w.over || w.ends:
 		return ""

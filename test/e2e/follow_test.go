@@ -220,6 +220,7 @@ func TestTheRangeOfAHomeGoesToAnotherNode(t *testing.T) {
 		kubectl(t, "cordon", node)
 		powerOff(t, node)
 		kubectl(t, "delete", "node", node)
+		kubectl(t, "delete", "pod", "-A", "--force", "--field-selector", "spec.nodeName="+node) // as the garbage collector of pods does, later
 	}
 	on := map[string]bool{}
 	t.Cleanup(func() {
