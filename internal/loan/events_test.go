@@ -86,7 +86,8 @@ func ofNode(n int) []event {
 	return []event{
 		{names[n] + ": the node is made again, with other ranges", func(w *scene, _ mistake) bool {
 			node := &w.nodes[n]
-			again := node.gone && node.owns == 0 && w.owner(1) == w.owner(2) // 0013 says what is found where they part
+			named := w.exists && w.object.Home == names[n] || w.next.object.Home == names[n]
+			again := node.gone && node.owns == 0 && w.owner(1) == w.owner(2) && !named // 0013 says what is found otherwise
 			if again { // what it had not lent is another node's
 				node.gone, node.dead, node.off, node.cut, w.lost = false, false, false, false, w.lost || node.reserved
 			}
