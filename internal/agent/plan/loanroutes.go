@@ -45,12 +45,12 @@ func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []clai
 			continue
 		}
 		for _, a := range addrs {
-			if !in.away(a, own) || !within(a, networks) || taken[a] || within(a, in.Services) {
-				continue
-			}
-			if r, found := in.routeTo(claim{prefix: netip.PrefixFrom(a, a.BitLen()), node: o.Status.Borrower}); found {
+			r, found := in.routeTo(claim{prefix: netip.PrefixFrom(a, a.BitLen()), node: o.Status.Borrower})
+			switch {
+			case !in.away(a, own) || !within(a, networks) || taken[a] || within(a, in.Services):
+			case found:
 				wanted[a] = r
-			} else {
+			default:
 				unreached++
 			}
 		}

@@ -199,6 +199,12 @@ func holders(f *facts.Facts) map[string]map[netip.Addr]Used {
 			}
 		}
 	}
+	addLent(f, of)
+	return all
+}
+
+// addLent adds the addresses on loan to those of their homes.
+func addLent(f *facts.Facts, of func(node string) map[netip.Addr]Used) {
 	for i := range f.Loans {
 		b := &f.Loans[i]
 		for text := range strings.SplitSeq(b.Spec.IPs, ",") {
@@ -207,7 +213,6 @@ func holders(f *facts.Facts) map[string]map[netip.Addr]Used {
 			}
 		}
 	}
-	return all
 }
 
 // attach returns the use of an address that a pod has. A reservation for another pod disputes it.
