@@ -107,6 +107,8 @@ type Agent struct {
 	unruled  bool                    // there are no rules for guests
 	bridge   int                     // the number of the bridge below flannel; 0 while there is none
 
+	announced []netip.Addr // those for which the node answers there, and of which its pods were told
+
 	wrote      []byte                 // the network configuration of own mode, as the agent last wrote it
 	patches    []time.Time            // of the network configuration, within the last hour
 	notAdopted atomic.Pointer[string] // why the network is not adopted; nil before the first attempt
@@ -158,7 +160,7 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.OwnNetwork || c.Flannel {
 		a.lending = newLending(a)
-		a.Registry.MustRegister(a.metrics.loanSteps, a.metrics.loans)
+		a.Registry.MustRegister(a.metrics.loanSteps, a.metrics.loans, a.metrics.unreached)
 	}
 	if a.Pods == nil {
 		a.Pods, a.PodsFrom = v, "api"

@@ -11,10 +11,10 @@ import (
 // on the page of alerts, and that the runbook names each metric.
 func TestAlertsNameMetricsAndRunbooks(t *testing.T) {
 	metrics, n := &testenv.Collectors{}, newNode(t, "alerts")
-	n.Registry = metrics
+	n.Registry, n.OwnNetwork = metrics, true
 	if _, err := agent.New(n.Config); err != nil {
 		t.Fatal(err)
 	}
 	testenv.MetricsInRunbook(t, metrics.Labels())
-	testenv.AlertsNameMetrics(t, "deploy/alerts/prometheusrule.yaml", metrics.Labels(), 11)
+	testenv.AlertsNameMetrics(t, "deploy/alerts/prometheusrule.yaml", metrics.Labels(), 12)
 }

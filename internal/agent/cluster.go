@@ -45,6 +45,8 @@ type clusterView struct {
 	links *netlink.Handle
 	// filter leads to nftables; nil unless below flannel.
 	filter *nl.NetlinkSocket
+	// packets is a socket that sends to interfaces; -1 without the right to.
+	packets int
 	// follow keeps the ranges of services until its context ends; nil unless addresses follow.
 	follow   func(context.Context)
 	services atomic.Pointer[[]netip.Prefix]
@@ -78,6 +80,10 @@ func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 	if c.Flannel {
 		if v.filter, err = openNFT(); err != nil {
 			return nil, err
+		}
+		v.packets, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil && !errors.Is(err, unix.EPERM) {
+			return nil, fmt.Errorf("open socket for announcements: %w", err)
 		}
 	}
 	return v, nil

@@ -3,12 +3,15 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -55,7 +58,7 @@ func (a *Agent) followFlannel(ctx context.Context) error {
 	a.lending.mu.Unlock()
 	a.decided, a.bridge = d, bridge
 	a.networkInstalled.Store(true)
-	err = errors.Join(untold, changeRoutes(a.cluster.links, plan.RouteChanges(in.Have, d.Routes)), answerFor(a.cluster.links, bridge, d.Proxies))
+	err = errors.Join(untold, a.makeRoutes(in.Have, d), answerFor(a.cluster.links, bridge, d.Proxies), a.announce(bridge, d.Proxies))
 	if len(d.Guests) > 0 || !a.unruled { // again: another program may have removed them
 		err = errors.Join(err, applyGuestRules(a.cluster.filter, d.Guests, network))
 		a.unruled = err == nil && len(d.Guests) == 0
@@ -152,3 +155,32 @@ func answerFor(h *netlink.Handle, bridge int, addrs []netip.Addr) error {
 	}
 	return nil
 }
+
+// announce tells the pods on the bridge for which addresses the node begins to answer: a pod that knew the interface of the earlier
+// pod would send packets to that for half a minute or more. An agent that starts tells all again.
+func (a *Agent) announce(bridge int, addrs []netip.Addr) error {
+	fresh := slices.DeleteFunc(slices.Clone(addrs), func(addr netip.Addr) bool { return slices.Contains(a.announced, addr) })
+	if bridge == 0 || a.cluster.packets < 0 {
+		return nil
+	}
+	link, err := a.cluster.links.LinkByIndex(bridge)
+	if err != nil {
+		return fmt.Errorf("look for the bridge: %w", err)
+	}
+	own, all := link.Attrs().HardwareAddr, net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	to := &unix.SockaddrLinklayer{Protocol: arp, Ifindex: bridge, Halen: uint8(len(all))}
+	copy(to.Addr[:], all)
+	var errs []error
+	for _, addr := range fresh {
+		request := slices.Concat([]byte{0, 1, 8, 0, 6, 4, 0, 1}, own, addr.AsSlice(), all, addr.AsSlice())
+		errs = append(errs, unix.Sendto(a.cluster.packets, request, 0, to))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("announce what is lent on the bridge: %w", err)
+	}
+	a.announced = addrs
+	return nil
+}
+
+// arp is the number of the protocol, in the order of the network.
+var arp = binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ARP))

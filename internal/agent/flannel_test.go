@@ -3,6 +3,7 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -154,15 +155,80 @@ func TestAGuestBelowFlannel(t *testing.T) {
 			t.Errorf("the route to a guest changed: %+v", r)
 		}
 	}
+	at, bridgeMAC := warmNeighbour(t, "br1", "10.41.2.7")
 	lent := put("web-1", "10.41.2.7", loan.Loan{Home: n.Node, Phase: loan.Asked, Epoch: 10})
 	loanIs(t, lent, &loan.Loan{Home: n.Node, Phase: loan.Lent, Epoch: 10})
 	change(t, lent, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 11 })
 	below(t, here, link.Attrs().Index, "10.41.1.7/32 via <nil> bridge true, 10.41.2.7/32 via 192.0.2.3 bridge false, answers for 10.41.1.1, answers for 10.41.2.7")
+	asksBridge(t, here, at, bridgeMAC)
 
 	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "", 12 })
 	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 13 }) // the node was taken for dead
 	below(t, here, link.Attrs().Index, "10.41.1.7/32 via 192.0.2.3 bridge false, 10.41.2.7/32 via 192.0.2.3 bridge false, answers for 10.41.1.1, answers for 10.41.2.7")
 	rulesAre(0)
+}
+
+// TestAnAgentThatStartsAnnouncesWhatIsLent has an agent that was killed after it had made the route to a guest, and before it told the
+// pods on the bridge.
+func TestAnAgentThatStartsAnnouncesWhatIsLent(t *testing.T) {
+	ns, n := env.Namespace(t), newFlannel(t, "flannel-2")
+	here := handle(t)
+	env.Create(t, peer("flannel-3", []string{"10.41.3.0/24"}, "192.0.2.9"))
+	owner := reservation.Owner{Network: "cbr0", Namespace: ns, Pod: "web-0", IfName: "eth0"}
+	n.update(t, func(tx *persistence.Tx) error {
+		return tx.PutReservation(reservation.Reservation{
+			Owner: owner, Addresses: []netip.Addr{netip.MustParseAddr("10.41.2.7")}, Mode: reservation.Follow, Retain: reservation.Forever, Lent: 10,
+			Deadline: reservation.Deadline{From: n.Now(), For: reservation.Forever}, BootID: n.Now().BootID,
+		})
+	})
+	to := net.IPNet{IP: net.IPv4(10, 41, 2, 7), Mask: net.CIDRMask(32, 32)}
+	if err := netlink.RouteAdd(&netlink.Route{Dst: &to, Gw: net.IPv4(192, 0, 2, 3), Protocol: 0x4c}); err != nil {
+		t.Fatal(err)
+	}
+	o := &v1alpha1.BorrowedAddress{Spec: v1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: "cbr0", IPs: "10.41.2.7"}}
+	o.Namespace, o.Name = ns, o.Spec.ObjectName()
+	o.Status = v1alpha1.BorrowedAddressStatus{Home: n.Node, Borrower: "flannel-3", Phase: "Lent", Epoch: 10}
+	env.Create(t, o)
+	at, bridgeMAC := warmNeighbour(t, "br1", "10.41.2.7")
+	n.start(t)
+	asksBridge(t, here, at, bridgeMAC)
+}
+
+// asksBridge waits until an interface of a pod knows one neighbour, and takes the bridge for it.
+func asksBridge(t *testing.T, h *netlink.Handle, at int, bridgeMAC func() string) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		known, err := h.NeighList(at, netlink.FAMILY_V4)
+		if err == nil && (len(known) != 1 || known[0].HardwareAddr.String() != bridgeMAC()) {
+			err = fmt.Errorf("the pod sends packets for what is lent to %v, want %s", known, bridgeMAC())
+		}
+		return err
+	})
+}
+
+// warmNeighbour makes an interface of a pod on a bridge, which knows where an address was. It returns the number of the interface, and
+// a function that returns the link-layer address of the bridge.
+func warmNeighbour(t *testing.T, bridge, ip string) (at int, mac func() string) {
+	t.Helper()
+	pod := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "pod"}, PeerName: "port"}
+	err := netlink.LinkAdd(pod)
+	port, err2 := netlink.LinkByName("port")
+	to, err3 := netlink.LinkByName(bridge)
+	if err := errors.Join(err, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	known := netlink.Neigh{LinkIndex: pod.Index, State: netlink.NUD_REACHABLE, IP: net.ParseIP(ip), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9}}
+	if err := errors.Join(netlink.LinkSetMaster(port, to), netlink.LinkSetUp(port), netlink.LinkSetUp(pod), netlink.NeighSet(&known)); err != nil {
+		t.Fatal(err)
+	}
+	h := handle(t)
+	return pod.Index, func() string {
+		link, err := h.LinkByName(bridge)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return link.Attrs().HardwareAddr.String()
+	}
 }
 
 // borrows waits until the state has an owner as a guest of an epoch.

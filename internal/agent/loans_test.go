@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -214,6 +216,28 @@ func TestAnAddressGoesToAnotherNodeAndBack(t *testing.T) {
 	routesAre(t, atHome, "10.31.2.0/24 via 192.0.2.2", "unreachable 10.31.1.0/24")
 	home.metricIs(t, "limpet_agent_loans lent", 0)
 	home.metricIs(t, "limpet_agent_loan_steps_total remove", 1)
+}
+
+// TestARouteToAGuestIsMissing has a node on which another program's route is in the way of the route to a guest, and a guest
+// whose node has no address.
+func TestARouteToAGuestIsMissing(t *testing.T) {
+	const missing = "limpet_agent_loan_routes_missing"
+	ns, n := env.Namespace(t), newOwn(t, "loan-blocked", "10.30.1.0/24", "192.0.2.1")
+	env.Create(t, peer("loan-blocked-2", []string{"10.30.2.0/24"}, "192.0.2.2"))
+	env.Create(t, peer("loan-blocked-3", []string{"10.30.3.0/24"}, "192.0.2.3"))
+	addRoute(t, "10.30.2.7/32", "192.0.2.9")
+	here := handle(t)
+	n.start(t)
+	n.metricIs(t, missing, 0)
+	newLoan(t, ns, "web-0", "10.30.2.7", loan.Loan{Home: "loan-blocked-2", Borrower: "loan-blocked-3", Phase: loan.Lent, Epoch: 10})
+	n.metricIs(t, missing, 1)
+	newLoan(t, ns, "web-1", "10.30.2.8", loan.Loan{Home: "loan-blocked-2", Borrower: "nowhere", Phase: loan.Lent, Epoch: 10})
+	n.metricIs(t, missing, 2)
+	to := net.IPNet{IP: net.IPv4(10, 30, 2, 7), Mask: net.CIDRMask(32, 32)}
+	if err := here.RouteDel(&netlink.Route{Dst: &to, Gw: net.IPv4(192, 0, 2, 9)}); err != nil {
+		t.Fatal(err)
+	}
+	n.metricIs(t, missing, 1)
 }
 
 // TestHomeLendsAfterTheEndOfTheNamespace, which the IPAM DEL precedes: the old life may have the address until then.

@@ -40,6 +40,7 @@ type metrics struct {
 	unsure     prometheus.Gauge
 	loanSteps  *prometheus.CounterVec
 	loans      *prometheus.GaugeVec
+	unreached  prometheus.Gauge
 	verbMetrics
 }
 
@@ -121,6 +122,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		loans: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "limpet_agent_loans", Help: "Pods of whose addresses the state says that they are lent, or those of a guest, by role: lent, guest.",
 		}, []string{"role"}),
+		unreached: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "limpet_agent_loan_routes_missing", Help: "Addresses on loan to other nodes to which this node could not make its route.",
+		}),
 		verbMetrics: newVerbMetrics(r),
 	}
 	for _, verb := range loanVerbs {

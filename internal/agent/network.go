@@ -50,7 +50,7 @@ func (a *Agent) setUpNetwork(ctx context.Context) error {
 		return fmt.Errorf("%s is the node's network configuration: it and the routes are left as they are; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, d.Foreign))
 	}
 	unrecorded = errors.Join(d.Refused, unrecorded)
-	err = errors.Join(ApplyRoutes(a.cluster.links, d.Routes), d.Err)
+	err = errors.Join(a.makeRoutes(in.Have, d), d.Err)
 	if d.Err != nil {
 		if (settings != nil || !told) && in.Current != nil {
 			a.networkInstalled.Store(true) // with the settings that the node had before

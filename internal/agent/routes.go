@@ -27,27 +27,38 @@ func ApplyRoutes(h *netlink.Handle, want []plan.Route) error {
 	if err != nil {
 		return err
 	}
-	return changeRoutes(h, plan.RouteChanges(have, want))
+	_, err = changeRoutes(h, plan.RouteChanges(have, want))
+	return err
 }
 
-func changeRoutes(h *netlink.Handle, d plan.RouteDecision) error {
+// makeRoutes changes the agent's routes to those of a decision, and shows how many guests they do not reach.
+func (a *Agent) makeRoutes(have []plan.Route, d plan.OwnNetworkDecision) error {
+	failed, err := changeRoutes(a.cluster.links, plan.RouteChanges(have, d.Routes))
+	a.metrics.unreached.Set(float64(d.Unreached + failed))
+	return err
+}
+
+// changeRoutes changes routes. It returns how many to single addresses could not be made.
+func changeRoutes(h *netlink.Handle, d plan.RouteDecision) (failed int, err error) {
 	var errs []error
-	for _, r := range d.Add {
-		if err := h.RouteAdd(toNetlink(r)); err != nil {
-			errs = append(errs, fmt.Errorf("add route %s via %s: %w", r.To, r.Via, err))
+	change := func(verb string, do func(*netlink.Route) error, routes []plan.Route) {
+		for _, r := range routes {
+			if err := do(toNetlink(r)); err != nil {
+				errs = append(errs, fmt.Errorf("%s route %s via %s: %w", verb, r.To, r.Via, err))
+				if r.To.IsSingleIP() {
+					failed++
+				}
+			}
 		}
 	}
-	for _, r := range d.Replace {
-		if err := h.RouteReplace(toNetlink(r)); err != nil {
-			errs = append(errs, fmt.Errorf("replace route %s via %s: %w", r.To, r.Via, err))
-		}
-	}
+	change("add", h.RouteAdd, d.Add)
+	change("replace", h.RouteReplace, d.Replace)
 	for _, r := range d.Remove {
 		if err := h.RouteDel(toNetlink(r)); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: gone already
 			errs = append(errs, fmt.Errorf("remove route %s: %w", r.To, err))
 		}
 	}
-	return errors.Join(errs...)
+	return failed, errors.Join(errs...)
 }
 
 func ownRoutes(h *netlink.Handle) ([]plan.Route, error) {

@@ -28,15 +28,15 @@ func loansOf(f *facts.Facts, pod *corev1.Pod) (all []*limpetv1alpha1.BorrowedAdd
 // lent adds where the addresses of a pod that follows may be used, and what ends the wait for a node.
 func lent(e *Explanation, f *facts.Facts, pod *corev1.Pod) {
 	for _, b := range loansOf(f, pod) {
-		e.because("%s is of node %s: %s", b.Spec.IPs, b.Status.Home, loanState(b))
+		e.because("%s is of node %s: %s", b.Spec.IPs, b.Status.Home, LoanState(b))
 		if _, remedy := late(b, f.Now); remedy != "" {
 			e.Remedy = remedy
 		}
 	}
 }
 
-// loanState says how far a loan is.
-func loanState(b *limpetv1alpha1.BorrowedAddress) string {
+// LoanState says how far a loan is.
+func LoanState(b *limpetv1alpha1.BorrowedAddress) string {
 	s := b.Status
 	switch phase, borrower := loan.Phase(s.Phase), s.Borrower; {
 	case borrower == loan.Unknown:
@@ -81,7 +81,7 @@ func loans(f *facts.Facts) []Problem {
 		if node, remedy := late(b, f.Now); node != "" {
 			all = append(all, Problem{
 				Attention, "BorrowedAddress " + b.Namespace + "/" + b.Name, "LoanWaits",
-				fmt.Sprintf("%s of pod %s, home node %s: %s", b.Spec.IPs, b.Spec.Pod, b.Status.Home, loanState(b)), remedy,
+				fmt.Sprintf("%s of pod %s, home node %s: %s", b.Spec.IPs, b.Spec.Pod, b.Status.Home, LoanState(b)), remedy,
 			})
 		}
 	}

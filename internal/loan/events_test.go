@@ -84,6 +84,16 @@ func ofNode(n int) []event {
 		}, rare, false}
 	}
 	return []event{
+		{names[n] + ": the node is made again, with other ranges", func(w *scene, _ mistake) bool {
+			node := &w.nodes[n]
+			named := w.exists && w.object.Home == names[n] || w.next.object.Home == names[n]
+			// 0013 says what is found otherwise.
+			again := node.gone && node.owns == 0 && w.owner(1) == w.owner(2) && !named
+			if again { // what it had not lent is another node's
+				node.gone, node.dead, node.off, node.cut, w.lost = false, false, false, false, w.lost || node.reserved
+			}
+			return again
+		}, 5, false},
 		on(1, "the agent works", func(w *scene, node *machine, m mistake) {
 			if !node.off && !node.cut {
 				w.plan(m, n, true)

@@ -136,6 +136,8 @@ func (in NodeInput) borrower() Step {
 	}
 	l := in.Loan
 	switch {
+	case in.Record.Lent != 0 && (l == nil || l.Phase == Ended): // by a home whose range is another node's by now
+		return in.write(Record{}, "the loan has ended")
 	case l == nil:
 		return Step{}
 	case l.Borrower == in.Node && in.Bound:

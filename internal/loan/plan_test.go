@@ -35,4 +35,7 @@ func TestAHomeThatHasAnotherRange(t *testing.T) {
 	if s := loan.PlanNode(in); s.Verb != loan.Write || s.Reserve || s.Record.Lent != 0 {
 		t.Errorf("the step is %+v", s)
 	}
+	if in.Loan = nil; loan.PlanNode(in).Verb != loan.Write || loan.PlanNode(in).Record.Lent != 0 { // the node that has the range has ended it
+		t.Errorf("the step is %+v", loan.PlanNode(in))
+	}
 }

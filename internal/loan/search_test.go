@@ -181,7 +181,9 @@ func (w *scene) leftovers() string {
 		return ""
 	case (w.over || w.ends) && w.exists:
 		return "the loan of an owner that does not return stays"
-	case (w.over || w.ends) && slices.ContainsFunc(w.nodes[:], func(n machine) bool { return !n.gone && (n.record.Lent != 0 && n.owns != 0 || n.record.Guest != 0) }):
+	case (w.over || w.ends) && slices.ContainsFunc(w.nodes[:], func(n machine) bool { // a home puts no loan into a namespace that is gone
+		return !n.gone && (n.record.Lent != 0 || n.record.Guest != 0 && (n.owns == 0 || !w.ends))
+	}):
 		return "a node keeps the address of an owner that does not return"
 	case w.over || w.ends:
 		return ""
@@ -282,8 +284,8 @@ func walk(m mistake, seed uint64, steps int) []string {
 // TestHistories has the others.
 func TestMistakesAreFound(t *testing.T) {
 	for m, seed := range map[mistake]uint64{
-		noCompare: 13036, silenceIsDeath: 3194, earlyLend: 32746, earlyClaim: 11734, earlyReturn: 3972, freeLent: 184, orphanGuest: 123026, hastyLend: 80972,
-		halfOwners: 1, noFinalizer: 2,
+		noCompare: 21098, silenceIsDeath: 30838, earlyLend: 103202, earlyClaim: 45004, earlyReturn: 13178, freeLent: 342, orphanGuest: 127428, hastyLend: 152456,
+		halfOwners: 63, noFinalizer: 12,
 	} {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()

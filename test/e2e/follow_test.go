@@ -2,11 +2,16 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // following is a StatefulSet whose addresses follow its pods.
@@ -188,4 +193,87 @@ func TestADeletedNamespaceLetsItsLoansGo(t *testing.T) {
 	begin := time.Now()
 	kubectl(t, "delete", "namespace", ns, "--timeout=120s")
 	t.Logf("the namespace is gone after %s", time.Since(begin).Round(100*time.Millisecond))
+}
+
+// TestTheRangeOfAHomeGoesToAnotherNode deletes the Node of a home under its guests. Its pod CIDRs go to a new node, while home, which
+// was off, comes back with others. The guests keep their addresses, also through a rollout; no pod of the new node gets one.
+func TestTheRangeOfAHomeGoesToAnotherNode(t *testing.T) {
+	long(t)
+	nodes := theBed.Cluster.Nodes()
+	home, borrower, fresh := nodes[0], nodes[1], nodes[2]
+	only := fmt.Sprintf("      affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [%s]}]}]}}}\n      containers:", fresh)
+	kubectl(t, "cordon", borrower) // all begin at home
+	t.Cleanup(func() { uncordon(t, borrower) })
+	apply(t, strings.Replace(following("heritage", 4), "      containers:", only, 1))
+	before := pods(t, "heritage", 4)
+	awaitAllShown(t, before)
+	kubectl(t, "uncordon", borrower)
+	kubectl(t, "drain", home, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
+	sameAddresses(t, before, pods(t, "heritage", 4))
+	var was corev1.Node
+	if n, err := theBed.Client.CoreV1().Nodes().Get(t.Context(), home, metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	} else {
+		was = *n
+	}
+	for _, node := range []string{home, fresh} {
+		kubectl(t, "cordon", node)
+		powerOff(t, node)
+		kubectl(t, "delete", "node", node)
+		kubectl(t, "delete", "pod", "-A", "--force", "--field-selector", "spec.nodeName="+node) // as the garbage collector of pods does, later
+	}
+	on := map[string]bool{}
+	t.Cleanup(func() {
+		for _, node := range []string{home, fresh} {
+			if !on[node] {
+				joinAgain(t, node)
+			}
+		}
+	})
+	for _, dir := range []string{"var/lib/cni", "etc/cni/net.d"} { // it is a new machine
+		files, err := filepath.Glob(filepath.Join(theBed.Cluster.Disk(fresh), dir, "*"))
+		for _, f := range files {
+			err = errors.Join(err, os.RemoveAll(f))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fresh}, Spec: corev1.NodeSpec{PodCIDR: was.Spec.PodCIDR, PodCIDRs: was.Spec.PodCIDRs}}
+	if _, err := theBed.Client.CoreV1().Nodes().Create(t.Context(), &next, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	on[fresh] = true
+	powerOn(t, fresh)
+	kubectl(t, "wait", "--for=condition=Ready", "node/"+fresh, "--timeout=180s")
+	fill := strings.Replace(following("filler", 40), "      annotations: {limpet.dev/retention: follow}\n", "", 1)
+	apply(t, strings.Replace(fill, "      containers:", "      nodeName: "+fresh+"\n      containers:", 1))
+	for name, p := range pods(t, "filler", 40) {
+		for guest, g := range before {
+			if p.Status.PodIP == g.Status.PodIP || p.Spec.NodeName != fresh {
+				t.Errorf("%s on %s has %s, the address of %s", name, p.Spec.NodeName, p.Status.PodIP, guest)
+			}
+		}
+	}
+	for _, p := range pods(t, "heritage", 4) {
+		answers(t, p)
+	}
+	on[home] = true
+	if err := os.Remove(filepath.Join(theBed.Cluster.Disk(home), "etc/cni/net.d/10-limpet.conflist")); err != nil { // its pods would have addresses of that range
+		t.Fatal(err)
+	}
+	joinAgain(t, home)
+	kubectl(t, "rollout", "restart", "statefulset", "heritage")
+	kubectl(t, "rollout", "status", "statefulset", "heritage")
+	after := pods(t, "heritage", 4)
+	sameAddresses(t, before, after)
+	for _, p := range after {
+		answers(t, p)
+	}
+	kubectl(t, "delete", "statefulset", "heritage")
+	kubectl(t, "delete", "persistentpodstate", "heritage", "--ignore-not-found")
+	await(t, 3*time.Minute, "nothing to be kept for the pods", func(ctx context.Context) (bool, string) {
+		left, err := theBed.Kubectl(ctx, "get", "borrowedaddresses,ipreservations", "-o", "name")
+		return !strings.Contains(left, "heritage") && err == nil, fmt.Sprint(left, err)
+	})
 }

@@ -102,7 +102,7 @@ func FollowFlannel(in OwnNetworkInput, subnet netip.Prefix, hops []Route, bridge
 		return hop, found
 	}
 	d = OwnNetworkDecision{Owns: []netip.Prefix{subnet}, Told: true}
-	d.Routes = in.loanRoutes(d.Owns, in.podCIDRs, nil)
+	d.Routes, d.Unreached = in.loanRoutes(d.Owns, in.podCIDRs, nil)
 	for _, r := range d.Routes {
 		if subnet.Contains(r.To.Addr()) { // pods of this node look for it on the bridge
 			d.Proxies = append(d.Proxies, r.To.Addr())

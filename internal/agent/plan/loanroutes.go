@@ -22,8 +22,8 @@ func (in OwnNetworkInput) owned(podCIDRs, ranges []claim) (own []netip.Prefix) {
 
 // loanRoutes lists the routes to the guests of other nodes, one for each address. A loan of which its home has no address, or
 // of an address that a node or a service has, leads nowhere: such a route would take packets from others. While loans are
-// untold, those of before stay.
-func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []claim) (routes []Route) {
+// untold, those of before stay. Unreached is the number of guests to whose node no route leads.
+func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []claim) (routes []Route, unreached int) {
 	claims, networks, taken := map[string][]netip.Prefix{}, in.podNetworks(), map[netip.Addr]bool{}
 	for _, n := range in.Nodes {
 		claims[n.Name] = nil
@@ -46,8 +46,12 @@ func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []clai
 		}
 		for _, a := range addrs {
 			r, found := in.routeTo(claim{prefix: netip.PrefixFrom(a, a.BitLen()), node: o.Status.Borrower})
-			if found && in.away(a, own) && within(a, networks) && !taken[a] && !within(a, in.Services) {
+			switch {
+			case !in.away(a, own) || !within(a, networks) || taken[a] || within(a, in.Services):
+			case found:
 				wanted[a] = r
+			default:
+				unreached++
 			}
 		}
 	}
@@ -60,7 +64,7 @@ func (in OwnNetworkInput) loanRoutes(own []netip.Prefix, podCIDRs, ranges []clai
 		routes = append(routes, r)
 	}
 	slices.SortFunc(routes, func(a, b Route) int { return a.To.Compare(b.To) })
-	return routes
+	return routes, unreached
 }
 
 // guests returns the loans with a guest on another node, the newest last.

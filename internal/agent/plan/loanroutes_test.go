@@ -53,6 +53,7 @@ func TestRoutesToGuests(t *testing.T) {
 		untold     bool
 		settings   *plan.NodeNetwork
 		want       string
+		unreached  int
 	}{
 		"no loan":                        {want: "[]"},
 		"lent":                           {loans: one(lent("a", "10.9.1.7", "n2")), want: led},
@@ -61,14 +62,14 @@ func TestRoutesToGuests(t *testing.T) {
 		"ended":                          {loans: one(lent("a", "10.9.1.7", "n2", in(loan.Ended))), want: "[]"},
 		"no node borrows":                {loans: one(lent("a", "10.9.1.7", "")), want: "[]"},
 		"no node is known to borrow":     {loans: one(lent("a", "10.9.1.7", "?")), want: "[]"},
-		"a node that is gone borrows":    {loans: one(lent("a", "10.9.1.7", "n9")), want: "[]"},
+		"a node that is gone borrows":    {loans: one(lent("a", "10.9.1.7", "n9")), want: "[]", unreached: 1},
 		"the guest is here":              {node: "n2", loans: one(lent("a", "10.9.1.7", "n2")), want: "[]"},
 		"the cache is late, a guest":     {node: "n3", loans: one(lent("a", "10.9.1.7", "n2")), held: "10.9.1.7", want: "[]"},
 		"home has lent":                  {node: "n1", loans: one(lent("a", "10.9.1.7", "n2")), lent: "10.9.1.7", want: led},
 		"home has it":                    {node: "n1", loans: one(lent("a", "10.9.1.7", "n2")), held: "10.9.1.7", want: "[]"},
 		"home has freed it":              {node: "n1", loans: one(lent("a", "10.9.1.7", "n2")), want: "[]"},
 		"both families":                  {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n2")), want: "[{10.9.1.7/32 192.0.2.2 0 false} {fd09:1::7/128 2001:db8::2 0 false}]"},
-		"the borrower lacks a family":    {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n4")), want: "[{10.9.1.7/32 192.0.2.4 0 false}]"},
+		"the borrower lacks a family":    {settings: &plan.NodeNetwork{Spec: v1alpha1.NodeNetworkSpec{Ranges: []v1alpha1.NodeRange{{Node: "n1", CIDR: "fd09:1::/64"}}}}, loans: one(lent("a", "10.9.1.7,fd09:1::7", "n4")), want: "[{10.9.1.7/32 192.0.2.4 0 false}]", unreached: 1},
 		"home is gone":                   {loans: one(lent("a", "10.8.1.7", "n2", home("n9"))), want: "[{10.8.1.7/32 192.0.2.2 0 false}]"},
 		"the address of another home":    {loans: one(lent("a", "10.9.4.7", "n2")), want: "[]"},
 		"one of another home":            {loans: one(lent("a", "10.9.1.7,10.9.4.7", "n2")), want: "[{10.9.1.7/32 192.0.2.2 0 false} {10.9.4.7/32 192.0.2.2 0 false}]"},
@@ -103,6 +104,9 @@ func TestRoutesToGuests(t *testing.T) {
 				d := plan.OwnNetwork(i)
 				if got := fmt.Sprint(slices.DeleteFunc(d.Routes, func(r plan.Route) bool { return !r.To.IsSingleIP() })); got != tc.want {
 					t.Errorf("ranges untold %t: routes %s, want %s", i.Untold, got, tc.want)
+				}
+				if d.Unreached != tc.unreached {
+					t.Errorf("ranges untold %t: %d unreached, want %d", i.Untold, d.Unreached, tc.unreached)
 				}
 			}
 		})

@@ -67,6 +67,8 @@ type OwnNetworkDecision struct {
 	// When it is set, routes and network configuration are left as they are.
 	Foreign string
 	Routes  []Route
+	// Unreached is the number of guests to whose node no route leads.
+	Unreached int
 	// Guests are the addresses of other nodes that pods of this node have below flannel, and Proxies those for which the node
 	// answers there.
 	Guests, Proxies []netip.Addr
@@ -115,7 +117,8 @@ func OwnNetwork(in OwnNetworkInput) OwnNetworkDecision {
 		}
 	}
 	d.Owns = in.owned(podCIDRs, ranges)
-	d.Routes = append(d.Routes, in.loanRoutes(d.Owns, podCIDRs, ranges)...)
+	guests, unreached := in.loanRoutes(d.Owns, podCIDRs, ranges)
+	d.Routes, d.Unreached = append(d.Routes, guests...), unreached
 	if in.Untold && in.Settings == nil && (!in.Waited || in.Current != nil) {
 		d.Err = fmt.Errorf("network configuration of %s: %w", in.Node, ErrUntold)
 		return d

@@ -69,7 +69,7 @@ func Plan(f *facts.Facts, namespace string) Board {
 func unread(kinds []facts.Unread) []Note {
 	sections := map[string][]Section{
 		"nodes": {Addresses}, "nodeippools.limpet.dev": {Addresses}, "ipreservations.limpet.dev": {Addresses, Workloads},
-		"borrowedaddresses.limpet.dev": {Addresses},
+		"borrowedaddresses.limpet.dev": {Addresses, Workloads},
 		"pods":                         {Addresses, Workloads, Budgets}, "persistentpodstates.apps.kruise.io": {Workloads}, "events": {Workloads},
 		"workloadspreads.apps.kruise.io": {Spreads}, "podunavailablebudgets.policy.kruise.io": {Budgets},
 		"poddisruptionbudgets.policy": {Budgets}, "replicasets.apps": {Budgets}, "disruptionbooks.limpet.dev": {Budgets},

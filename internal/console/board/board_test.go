@@ -85,6 +85,44 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// TestAddressesOnLoan has an address of n1 that a pod on n2 has, one that no pod has, and one that is home again.
+func TestAddressesOnLoan(t *testing.T) {
+	loan := func(pod, ip, borrower string, phase limpetv1alpha1.LoanPhase) limpetv1alpha1.BorrowedAddress {
+		b := limpetv1alpha1.BorrowedAddress{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: pod}}
+		b.Spec = limpetv1alpha1.BorrowedAddressSpec{Pod: pod, Interface: "eth0", Network: "net", IPs: ip}
+		b.Status = limpetv1alpha1.BorrowedAddressStatus{Home: "n1", Borrower: borrower, Phase: phase}
+		return b
+	}
+	f := &facts.Facts{
+		Now: now, Nodes: []corev1.Node{*testenv.ANode("n1").Node, *testenv.ANode("n2").Node},
+		Pools: []limpetv1alpha1.NodeIPPool{pool("n1", "net", "10.0.0.2-10.0.0.9"), pool("n2", "net", "10.0.1.2-10.0.1.9")},
+		Pods:  []corev1.Pod{*testenv.APod("web-0").In("shop").On("n2").At("10.0.0.3").Ready().Pod},
+		Loans: []limpetv1alpha1.BorrowedAddress{
+			loan("web-0", "10.0.0.3", "n2", "Lent"), loan("web-1", "10.0.0.4", "", "Lent"), loan("web-2", "10.0.0.5", "", "Ended"), loan("web-3", "10.0.0.6", "n2", "Ending"),
+		},
+	}
+	for _, pod := range []testenv.Pod{testenv.APod("web-0").At("10.0.0.3"), testenv.APod("web-2").At("10.0.0.7")} { // home shows what it has lent
+		f.Reservations = append(f.Reservations, *testenv.AReservation(pod.In("shop").On("n1").Pod, now))
+	}
+	state := testenv.APersistentPodState("web").In("shop").Recorded("web-0", "n2", nil).Recorded("web-2", "n1", nil).Recorded("web-3", "n2", nil)
+	f.States = []appsv1beta1.PersistentPodState{*state.PersistentPodState}
+	b := board.Plan(f, "")
+	var got []string
+	for _, u := range b.Nodes[0].Networks[0].Sets[0].Used {
+		got = append(got, fmt.Sprintf("%s %s %s %s", u.IP, u.Use, u.Pod, u.Other))
+	}
+	for _, p := range b.Workloads[0].Pods {
+		got = append(got, p.Name+": "+p.Lent+p.ReservedOn)
+	}
+	want := []string{
+		"10.0.0.3 L shop/web-0 n2", "10.0.0.4 L shop/web-1 ", "10.0.0.6 L shop/web-3 n2", "10.0.0.7 R shop/web-2 ",
+		"web-0: of node n1: it is lent to node n2", "web-2: n1", "web-3: of node n1: node n2 shall give it back",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("addresses on loan (-want +got):\n%s", diff)
+	}
+}
+
 func TestNodes(t *testing.T) {
 	full := pool("n10", "b", "10.0.0.2-10.0.0.3")
 	full.Status.Conditions = []metav1.Condition{{Type: limpetv1alpha1.ConditionExhausted, Status: metav1.ConditionTrue, Reason: "NoneFree", Message: "none"}}

@@ -48,11 +48,13 @@ type Set struct {
 // Use says how an address is used.
 type Use string
 
-// Uses of an address. Disputed is an address that is reserved for one pod while another has it.
+// Uses of an address. Disputed is an address that is reserved for one pod while another has it. Lent is one that a pod of another
+// node may have.
 const (
 	Attached Use = "A"
 	Reserved Use = "R"
 	Disputed Use = "D"
+	Lent     Use = "L"
 )
 
 // Used is an address with its holder.
@@ -60,7 +62,7 @@ type Used struct {
 	IP  string `json:"ip"`
 	Use Use    `json:"use"`
 	Pod string `json:"pod"`
-	// Other is the second holder of a disputed address.
+	// Other is the second holder of a disputed address, and the node that has a lent one, if any has.
 	Other string `json:"other,omitempty"`
 	// Until is when the reservation ends; unset while the pod runs.
 	Until *metav1.Time `json:"until,omitempty"`
@@ -197,7 +199,20 @@ func holders(f *facts.Facts) map[string]map[netip.Addr]Used {
 			}
 		}
 	}
+	addLent(f, of)
 	return all
+}
+
+// addLent adds the addresses on loan to those of their homes.
+func addLent(f *facts.Facts, of func(node string) map[netip.Addr]Used) {
+	for i := range f.Loans {
+		b := &f.Loans[i]
+		for text := range strings.SplitSeq(b.Spec.IPs, ",") {
+			if a, ok := address(text); ok && (b.Status.Phase == "Lent" || b.Status.Phase == "Ending") {
+				of(b.Status.Home)[a] = Used{IP: text, Use: Lent, Pod: short(b.Namespace + "/" + b.Spec.Pod), Other: short(b.Status.Borrower), address: a}
+			}
+		}
+	}
 }
 
 // attach returns the use of an address that a pod has. A reservation for another pod disputes it.

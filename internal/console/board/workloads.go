@@ -46,6 +46,8 @@ type Pod struct {
 	// Until is when the reservation of its addresses on ReservedOn ends.
 	Until      *metav1.Time `json:"until,omitempty"`
 	ReservedOn string       `json:"reservedOn,omitempty"`
+	// Lent says of which node its addresses are, and which one has them, instead.
+	Lent string `json:"lent,omitempty"`
 	// Past is what became of the pod, the newest first.
 	Past []Past `json:"past"`
 }
@@ -66,11 +68,15 @@ type known struct {
 	owned map[key][]*corev1.Pod                       // by controller, as kind/name
 	kept  map[key]*limpetv1alpha1.IPReservationStatus // the longest reservation
 	past  map[key][]Past
+	loans map[key]*limpetv1alpha1.BorrowedAddress
 }
 
 // workloads returns the targets of all PersistentPodStates. The board makes only those that it keeps.
 func workloads(f *facts.Facts) []sized[Workload] {
-	k := known{map[key]*corev1.Pod{}, map[key][]*corev1.Pod{}, map[key]*limpetv1alpha1.IPReservationStatus{}, past(f.Events)}
+	k := known{map[key]*corev1.Pod{}, map[key][]*corev1.Pod{}, map[key]*limpetv1alpha1.IPReservationStatus{}, past(f.Events), map[key]*limpetv1alpha1.BorrowedAddress{}}
+	for i := range f.Loans {
+		k.loans[key{f.Loans[i].Namespace, f.Loans[i].Spec.Pod}] = &f.Loans[i]
+	}
 	for i := range f.Pods {
 		p := &f.Pods[i]
 		k.pods[key{p.Namespace, p.Name}] = p
@@ -135,7 +141,9 @@ func (k known) pod(s *appsv1beta1.PersistentPodState, name string) Pod {
 		Name: name, State: "None", RecordedNode: record.NodeName, RecordedIPs: record.IPs, RecordedAt: record.RecordedAt,
 		Past: slices.Clone(k.past[pod]),
 	}
-	if kept := k.kept[pod]; kept != nil {
+	if b := k.loans[pod]; b != nil && b.Status.Phase != "Ended" {
+		p.Lent = short("of node " + b.Status.Home + ": " + console.LoanState(b))
+	} else if kept := k.kept[pod]; kept != nil {
 		p.Until, p.ReservedOn = kept.Until, short(kept.Node)
 	}
 	if now := k.pods[pod]; now != nil {

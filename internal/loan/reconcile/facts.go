@@ -76,7 +76,8 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 			f.pod = p
 		}
 	}
-	if len(pods) == 0 && f.recorded == "" {
+	named := strings.Contains(owner.Name, "/") // by its controller: a Job keeps pods that ended
+	if len(pods) == 0 && f.recorded == "" || named && f.pod == nil {
 		f.over, err = l.over(ctx, owner)
 		return f, err
 	}

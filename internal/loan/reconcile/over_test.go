@@ -1,10 +1,14 @@
 package reconcile_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,6 +62,56 @@ func TestWhoReturns(t *testing.T) {
 			releases(t, of)
 		})
 	}
+}
+
+// TestAJobThatEndsGivesItsAddressBack deletes a CronJob, and ends a Job that stays with its pod: their owners do not return. Those
+// of others do.
+func TestAJobThatEndsGivesItsAddressBack(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	template := corev1.PodTemplateSpec{Spec: testenv.APod("x").Spec}
+	template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	jobs := batchv1.JobSpec{Template: template}
+	job := func(name string) *batchv1.Job {
+		j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.set.Namespace, Name: name}, Spec: jobs}
+		env.Create(t, j)
+		return j
+	}
+	cron := &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: s.set.Namespace, Name: "nightly"}}
+	cron.Spec = batchv1.CronJobSpec{Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: jobs}}
+	env.Create(t, cron)
+	ended := job("ended")
+	job("goes-on")
+	pod := testenv.APod("ended-x").In(s.set.Namespace).Of(ended, batchv1.SchemeGroupVersion.WithKind("Job")).With(reservation.ModeAnnotation, "follow").With(reservation.OwnerAnnotation, "batch/Job/ended/db")
+	env.Create(t, pod.Pod)
+	nightly, once := s.keeps(t, "batch/CronJob/nightly/db", 5), s.keeps(t, "batch/Job/ended/db", 6)
+	others := []*limpetv1alpha1.IPReservation{nightly, once, s.keeps(t, "batch/Job/goes-on/db", 7)}
+	isKept := func() {
+		t.Helper()
+		for _, r := range others {
+			if env.Read(t, client.ObjectKeyFromObject(r), r); r.Labels[limpetv1alpha1.LabelRelease] != "" {
+				t.Errorf("the address of %s is given up", r.Status.Pod)
+			}
+		}
+	}
+	releases(t, s.keeps(t, "batch/CronJob/gone/db", 8))
+	isKept()
+	now := metav1.Now()
+	ended.Status.StartTime = &now
+	for _, c := range []batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobFailed} {
+		ended.Status.Conditions = append(ended.Status.Conditions, batchv1.JobCondition{Type: c, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	}
+	pod.Status.Phase = corev1.PodFailed
+	if err := errors.Join(env.Client.Status().Update(t.Context(), ended), env.Client.Status().Update(t.Context(), pod.Pod)); err != nil {
+		t.Fatal(err)
+	}
+	releases(t, once)
+	others = slices.Delete(others, 1, 2)
+	isKept()
+	env.Remove(t, cron)
+	releases(t, nightly)
+	others = others[1:]
+	isKept()
 }
 
 // keeps makes the IPReservation of an owner without a pod, of the node at home.

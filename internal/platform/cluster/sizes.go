@@ -71,11 +71,16 @@ func DaemonSetSize(from, to *appsv1.DaemonSet) {
 func JobSize(from, to *batchv1.Job) {
 	to.Spec.Parallelism, to.Spec.Completions, to.Spec.Suspend = from.Spec.Parallelism, from.Spec.Completions, from.Spec.Suspend
 	to.Status.Succeeded = from.Status.Succeeded
-	if slices.ContainsFunc(from.Status.Conditions, func(c batchv1.JobCondition) bool {
-		return c.Status == corev1.ConditionTrue && c.Type != batchv1.JobSuspended
-	}) {
+	if JobEnded(from) {
 		to.Spec.Parallelism = new(int32(0))
 	}
+}
+
+// JobEnded reports whether a Job makes no more pods.
+func JobEnded(job *batchv1.Job) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Status == corev1.ConditionTrue && c.Type != batchv1.JobSuspended
+	})
 }
 
 // TemplateLabels keeps the labels of the pods that a workload makes. The ReplicaSets of a Deployment have those of the

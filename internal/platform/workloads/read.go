@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,9 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 )
+
+// cronJobs is the only kind of Kubernetes that makes pods and that no cache holds.
+var cronJobs = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
 // Reader reads workloads of the kinds in a registry.
 type Reader struct {
@@ -113,20 +117,29 @@ func (r *Reader) Wants(ctx context.Context, pod client.ObjectKey) (bool, error) 
 	return r.known() == nil, nil
 }
 
-// Gone reports whether a workload does not exist. Of a kind that the cache does not hold, that cannot be known.
+// Gone reports whether a workload makes no more pods: it does not exist, or is a Job that has ended. Of a kind that the controller
+// may not read, that cannot be known.
 func (r *Reader) Gone(ctx context.Context, namespace string, t workload.Target) (bool, error) {
 	kind, _ := r.Nudged(t)
+	if t.GroupKind() == cronJobs.GroupKind() {
+		kind = cronJobs
+	}
 	if kind.Empty() {
 		return false, nil
 	}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: t.Name}, Metadata(kind))
+	var o client.Object = Metadata(kind)
+	job, isJob := cluster.NewWorkload(t.GroupKind()).(*batchv1.Job)
+	if isJob {
+		o = job
+	}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: t.Name}, o)
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, nil
 	case err != nil && !apierrors.IsForbidden(err):
-		return false, fmt.Errorf("get metadata of %s %s/%s: %w", kind.Kind, namespace, t.Name, err)
+		return false, fmt.Errorf("get %s %s/%s: %w", kind.Kind, namespace, t.Name, err)
 	}
-	return false, nil
+	return isJob && cluster.JobEnded(job), nil
 }
 
 // scale reads the wanted number of replicas from the scale subresource, in whatever field

@@ -68,6 +68,7 @@ function describe(a) {
   switch (a.use) {
     case "A": return `${a.ip} attached to ${a.pod}`;
     case "R": return `${a.ip} reserved for ${a.pod}, ${left(a.until)}`;
+    case "L": return `${a.ip} lent to ${a.other || "no node yet"} for ${a.pod}`;
     case "D": return `${a.ip} attached to ${a.pod}, but held for ${a.other}`;
     case "F": return `${a.ip} free`;
   }
@@ -142,9 +143,9 @@ class Card {
       const [line, bad, kept] = this.lines[i];
       line.textContent = `${w.name}: ${counts}`;
       bad.replaceChildren(...notes(problemsOf(`Node ${n.name}, network ${w.name}`)));
-      const reserved = w.sets[0] ? w.sets[0].used.filter((u) => u.use === "R") : [];
+      const reserved = w.sets[0] ? w.sets[0].used.filter((u) => "RL".includes(u.use)) : [];
       kept.hidden = reserved.length === 0;
-      kept.firstChild.textContent = `${reserved.length} reserved, with the time left`;
+      kept.firstChild.textContent = `${reserved.length} reserved or lent`;
       kept.lastChild.replaceChildren(...reserved.map((u) => make("li", "", describe(u))));
     });
     if (this.seen) this.draw();
@@ -207,7 +208,7 @@ class Workload extends Fold {
       [p.name, make("div", p.state === "Ready" ? "good" : "bad", p.waiting ? `${p.state}: waits, ${p.waiting}` : p.state)],
       [p.node || "no node", make("div", "soft", p.ips)],
       [p.recordedNode || "none", make("div", "soft", p.recordedIPs), make("div", "soft", p.recordedAt ? "since " + clock(p.recordedAt) : ""),
-        make("div", "soft", p.until ? `reserved on ${p.reservedOn}, ${left(p.until)}` : "")],
+        make("div", "soft", p.lent || ""), make("div", "soft", p.until ? `reserved on ${p.reservedOn}, ${left(p.until)}` : "")],
       p.past.length ? list(p.past.map((h) => make("span", "", `${clock(h.time)} `, make("b", h.bad ? "bad" : ["Kept", "Returned"].includes(h.what) ? "good" : "", h.what), ` ${h.text}`))) : "nothing told",
     ]);
     return [table(["Pod", "Stands on", "Recorded place", "Over time: kept, moved, lost and why"], rows), w.more ? make("p", "note", `${w.more} pods are left out`) : ""];

@@ -1,6 +1,7 @@
 // Command echoserver stands in for any small server in the tests: it answers with
 // its name and both ends of the connection. As `echoserver get URL` it is the
-// client, as `echoserver hold ADDRESS` a client that keeps one connection, and under the name of pause it does nothing until it is told to stop.
+// client, as `echoserver hold ADDRESS` a client that keeps one connection, as `echoserver ask ADDRESS…` one that counts what is
+// lost, and under the name of pause it does nothing until it is told to stop.
 package main
 
 import (
@@ -31,6 +32,8 @@ func run() int {
 		err = get(ctx, os.Args[2])
 	case len(os.Args) == 3 && os.Args[1] == "hold":
 		err = hold(ctx, os.Args[2])
+	case len(os.Args) > 2 && os.Args[1] == "ask":
+		askAll(ctx, os.Args[2:])
 	default:
 		err = serve(ctx)
 	}
