@@ -56,3 +56,17 @@ func TestNoSiteOpensAFormerAgreement(t *testing.T) {
 		t.Errorf("two sites have the one unit: %+v", site.share)
 	}
 }
+
+// TestASiteWithoutPodsGivesItsUnits has a site that was scaled to zero while it had the unit.
+func TestASiteWithoutPodsGivesItsUnits(t *testing.T) {
+	w := newWorld(rand.New(rand.NewPCG(1, 1)), false, 1, none)
+	for _, at := range []int{0, 1, 2, 1, 2, 0, 0, 1} {
+		w.turn(at)
+	}
+	w.sites[0].pods, w.sites[1].since = nil, w.clock
+	w.turn(0)
+	w.turn(1)
+	if s := w.sites[1]; sites.Spare(w.input(s), s.share) != 1 {
+		t.Errorf("the site that waits has no unit: %+v, home %+v", s.share, w.sites[0].share)
+	}
+}

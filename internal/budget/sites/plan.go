@@ -39,7 +39,7 @@ func Spare(in Input, s ledger.Share) int32 {
 	if s.Least {
 		return in.Has - s.Number()
 	}
-	return min(s.Number()-in.Used, in.Has)
+	return s.Number() - in.Used // a site without pods may have units, which peers need
 }
 
 // ReportOf is what the site shows of a share.
