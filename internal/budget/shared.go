@@ -87,6 +87,21 @@ func (k *Sites) strict(s ledger.Share) string {
 	return ""
 }
 
+// wantLess reports whether the workloads of all sites, of which this one wants some pods, want fewer than must be available:
+// then a scale-in needs no units of peers.
+func (k *Sites) wantLess(here int32) bool {
+	if k == nil || k.Spec.MinAvailable == nil {
+		return true
+	}
+	sum := int64(here)
+	for _, peer := range k.Peers {
+		if sum += int64(peer.Expected); peer.Problem != "" {
+			return false
+		}
+	}
+	return sum < int64(k.Spec.MinAvailable.IntVal)
+}
+
 // units says what a share is part of.
 func (b *Budget) units() string {
 	whole := Budget{MaxUnavailable: b.Sites.Spec.MaxUnavailable, MinAvailable: b.Sites.Spec.MinAvailable}

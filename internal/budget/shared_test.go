@@ -68,3 +68,21 @@ func TestASharesNumberDecides(t *testing.T) {
 		})
 	}
 }
+
+// TestAScaleInNeedsUnits scales a site from three pods to two. Its peers rely on three, unless all sites together want
+// fewer pods than must be available.
+func TestAScaleInNeedsUnits(t *testing.T) {
+	spec := sites.Spec{MinAvailable: limit("4"), Members: []sites.Site{"/a/web", "/b/web"}}
+	b := least("4", pods(3))
+	b.Expected = 2
+	share := ledger.Share{Budget: b.Name, UID: b.UID, Spec: spec.Hash(), Group: "g", Agreement: "x", Open: true, Least: true, Base: 3}
+	for expected, allowed := range map[int32]bool{3: false, 2: false, 1: true} {
+		b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Peers: map[sites.Site]sites.Heard{"/b/web": {Expected: expected}}}
+		got := budget.Plan(budget.Input{
+			Now: now, Namespace: "a", Vector: budget.ScaleIn, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: []ledger.Share{share}},
+		})
+		if (got.Verdict == budget.Allowed) != allowed {
+			t.Errorf("the peer wants %d pods: %s %q", expected, got.Verdict, got.Message)
+		}
+	}
+}
