@@ -24,6 +24,9 @@ func Local(all []Budget, book ledger.Book) []Budget {
 	var out []Budget
 	for _, b := range all {
 		if b.Sites == nil {
+			if len(ledger.SharesOf(book, b.Name, b.UID)) > 0 { // the cache of this replica is old, or that of the leader
+				b.Closed = "this replica does not know its peers yet"
+			}
 			out = append(out, b)
 			continue
 		}
