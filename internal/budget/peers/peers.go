@@ -9,7 +9,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -49,6 +51,7 @@ type Peers struct {
 type connection struct {
 	live   client.Client
 	cached cache.Cache
+	synced func() bool
 	stop   context.CancelFunc
 	err    error
 }
@@ -84,11 +87,9 @@ func (p *Peers) Known(ctx context.Context, cluster, namespace, name string) (*li
 	if err != nil {
 		return nil, err
 	}
-	if c.cached == nil {
+	if c.cached == nil || !c.synced() { // a read would wait
 		return nil, errors.New("was not heard of yet")
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
 	return read(ctx, c.cached, namespace, name)
 }
 
@@ -147,6 +148,13 @@ func (p *Peers) load() error {
 	return nil
 }
 
+// kinds has the one kind that is read. What finds out which kinds an API server has waits longer than a decision.
+func kinds() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{limpetv1alpha1.GroupVersion})
+	m.Add(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"), meta.RESTScopeNamespace)
+	return m
+}
+
 // connect makes the clients of a context.
 func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
 	c := &connection{stop: func() {}}
@@ -159,7 +167,8 @@ func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
 		c.err = fmt.Errorf("has a context in %s that runs a program or reads a file: use a token or a certificate", p.Kubeconfig)
 		return c
 	}
-	if c.live, err = client.New(rest, client.Options{Scheme: p.Scheme}); err != nil {
+	rest.QPS = -1 // the API server bounds its clients itself
+	if c.live, err = client.New(rest, client.Options{Scheme: p.Scheme, Mapper: kinds()}); err != nil {
 		c.err = fmt.Errorf("cannot be asked: %w", err)
 		return c
 	}
