@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
@@ -49,7 +50,7 @@ type Peers struct {
 
 // connection is another cluster.
 type connection struct {
-	live   client.Client
+	live   client.Reader
 	cached cache.Cache
 	synced func() bool
 	stop   context.CancelFunc
@@ -167,11 +168,13 @@ func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
 		c.err = fmt.Errorf("has a context in %s that runs a program or reads a file: use a token or a certificate", p.Kubeconfig)
 		return c
 	}
-	rest.QPS = -1 // the API server bounds its clients itself
-	if c.live, err = client.New(rest, client.Options{Scheme: p.Scheme, Mapper: kinds()}); err != nil {
+	rest.QPS = -1 // 5 a second is the default
+	live, err := client.New(rest, client.Options{Scheme: p.Scheme, Mapper: kinds()})
+	if err != nil {
 		c.err = fmt.Errorf("cannot be asked: %w", err)
 		return c
 	}
+	c.live = cluster.NewLiveReader(live, cluster.LimitProven) // users choose what is read
 	if p.watching != nil {
 		c.err = p.watch(c, rest)
 	}
