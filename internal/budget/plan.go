@@ -168,7 +168,7 @@ var ranks = []Reason{ReasonPeers, ReasonUnknownSize, ReasonExhausted, ReasonAddr
 func (in *Input) judge(b *Budget) Reason {
 	serving := in.Pod.Serving || b.Rules.ProtectUnready && !in.Pod.Pending
 	desired, known := b.desired()
-	if in.Vector == ScaleIn && b.Unknown == "" {
+	if in.Vector == ScaleIn && b.Unknown == "" && b.Sites.wantLess(b.Expected) {
 		desired = min(desired, b.Expected) // a workload that wants fewer pods than minAvailable says
 	}
 	open := b.Sites == nil && (known && desired == 0 || !known && in.Vector == Teardown)

@@ -24,6 +24,9 @@ func Local(all []Budget, book ledger.Book) []Budget {
 	var out []Budget
 	for _, b := range all {
 		if b.Sites == nil {
+			if len(ledger.SharesOf(book, b.Name, b.UID)) > 0 { // the cache of this replica is old, or that of the leader
+				b.Closed = "this replica does not know its peers yet"
+			}
 			out = append(out, b)
 			continue
 		}
@@ -85,6 +88,21 @@ func (k *Sites) strict(s ledger.Share) string {
 		}
 	}
 	return ""
+}
+
+// wantLess reports whether the workloads of all sites, of which this one wants some pods, want fewer than must be available:
+// then a scale-in needs no units of peers.
+func (k *Sites) wantLess(here int32) bool {
+	if k == nil || k.Spec.MinAvailable == nil {
+		return true
+	}
+	sum := int64(here)
+	for _, peer := range k.Peers {
+		if sum += int64(peer.Expected); peer.Problem != "" {
+			return false
+		}
+	}
+	return sum < int64(k.Spec.MinAvailable.IntVal)
 }
 
 // units says what a share is part of.

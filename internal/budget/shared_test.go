@@ -78,3 +78,35 @@ func TestASharesNumberDecides(t *testing.T) {
 		})
 	}
 }
+
+// TestAReplicaThatKnowsOfNoPeers has an old cache, which shows the budget without its federation: the book tells.
+func TestAReplicaThatKnowsOfNoPeers(t *testing.T) {
+	b := most("1", pods(3))
+	in := budget.Input{Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}}
+	in.Book.Shares = []ledger.Share{{Budget: b.Name, UID: "another"}, {Budget: "another", UID: b.UID}}
+	if got := budget.Plan(in); got.Verdict != budget.Allowed {
+		t.Errorf("shares of others: %s %q", got.Verdict, got.Message)
+	}
+	in.Book.Shares = append(in.Book.Shares, ledger.Share{Budget: b.Name, UID: b.UID})
+	if got := budget.Plan(in); got.Verdict != budget.Refused || got.Reason != budget.ReasonPeers {
+		t.Errorf("a share of its own: %s %q", got.Verdict, got.Message)
+	}
+}
+
+// TestAScaleInNeedsUnits scales a site from three pods to two. Its peers rely on three, unless all sites together want
+// fewer pods than must be available.
+func TestAScaleInNeedsUnits(t *testing.T) {
+	spec := sites.Spec{MinAvailable: limit("4"), Members: []sites.Site{"/a/web", "/b/web"}}
+	b := least("4", pods(3))
+	b.Expected = 2
+	share := ledger.Share{Budget: b.Name, UID: b.UID, Spec: spec.Hash(), Group: "g", Agreement: "x", Open: true, Least: true, Base: 3}
+	for expected, allowed := range map[int32]bool{3: false, 2: false, 1: true} {
+		b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Peers: map[sites.Site]sites.Heard{"/b/web": {Expected: expected}}}
+		got := budget.Plan(budget.Input{
+			Now: now, Namespace: "a", Vector: budget.ScaleIn, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: []ledger.Share{share}},
+		})
+		if (got.Verdict == budget.Allowed) != allowed {
+			t.Errorf("the peer wants %d pods: %s %q", expected, got.Verdict, got.Message)
+		}
+	}
+}

@@ -46,6 +46,20 @@ func SitesOf(ctx context.Context, cluster string, read ReadPeer, b *limpetv1alph
 	return k
 }
 
+// askPeers reads the peers of all budgets at once that may refuse a request.
+func (j *Judge) askPeers(ctx context.Context, c inquiry) {
+	var all sync.WaitGroup
+	for i := range c.covering {
+		of := &c.covering[i]
+		b, _ := budget.Of(of.object) // the valid part of the rules holds
+		if b.Exempt = of.matcher.Exempts(c.request.Pod); of.divided == nil || !of.leaves && !b.Judges(c.vector) {
+			continue
+		}
+		all.Go(func() { of.sites = SitesOf(ctx, j.peers.Cluster, j.peers.Read, of.divided) })
+	}
+	all.Wait()
+}
+
 // SpecOf returns what a budget of a cluster says about sites.
 func SpecOf(cluster string, b *limpetv1alpha1.DistributedPodDisruptionBudget) sites.Spec {
 	s := sites.Spec{MaxUnavailable: b.Spec.MaxUnavailable, MinAvailable: b.Spec.MinAvailable, Members: []sites.Site{sites.SiteOf(cluster, b.Namespace, b.Name)}}

@@ -123,7 +123,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 		in.ForUID = string(pod.UID)
 	}
 	keeps := false
-	for i, covering := range c.covering {
+	for _, covering := range c.covering {
 		f, err := j.reader.Facts(ctx, covering.object, now)
 		if err != nil {
 			return in, fmt.Errorf("count pods of budget %s: %w", covering.object.Name, err)
@@ -136,10 +136,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 			in.Budgets = append(in.Budgets, f.Budget)
 			continue
 		}
-		if covering.sites == nil && (f.Budget.Leaves || f.Budget.Judges(c.vector)) { // once for a decision that is made again
-			c.covering[i].sites = SitesOf(ctx, j.peers.Cluster, j.peers.Read, covering.divided)
-		}
-		f.Budget.Sites = c.covering[i].sites
+		f.Budget.Sites = covering.sites
 		split, err := j.reader.groupsOf(ctx, covering.divided, &f, pod, now)
 		if err != nil {
 			return in, fmt.Errorf("count groups of budget %s: %w", covering.object.Name, err)

@@ -106,6 +106,7 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	j.askPeers(ctx, c) // they may be slow, and others wait for the turn
 	weight := len(c.covering) * objects
 	if slices.ContainsFunc(c.covering, func(of covering) bool { return of.divided != nil }) {
 		more, err := j.reader.weigh(ctx, c.request.Pod.Namespace, c.covering, objects)

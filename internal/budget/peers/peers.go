@@ -11,12 +11,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
@@ -48,8 +50,9 @@ type Peers struct {
 
 // connection is another cluster.
 type connection struct {
-	live   client.Client
+	live   client.Reader
 	cached cache.Cache
+	synced func() bool
 	stop   context.CancelFunc
 	err    error
 }
@@ -85,11 +88,9 @@ func (p *Peers) Known(ctx context.Context, cluster, namespace, name string) (*li
 	if err != nil {
 		return nil, err
 	}
-	if c.cached == nil {
+	if c.cached == nil || !c.synced() { // a read would wait
 		return nil, errors.New("was not heard of yet")
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
 	return read(ctx, c.cached, namespace, name)
 }
 
@@ -147,6 +148,13 @@ func (p *Peers) load() error {
 	return nil
 }
 
+// kinds has the one kind that is read. What finds out which kinds an API server has waits longer than a decision.
+func kinds() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{limpetv1alpha1.GroupVersion})
+	m.Add(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"), meta.RESTScopeNamespace)
+	return m
+}
+
 // connect makes the clients of a context.
 func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
 	c := &connection{stop: func() {}}
@@ -159,21 +167,15 @@ func (p *Peers) connect(config *clientcmdapi.Config, name string) *connection {
 		c.err = fmt.Errorf("has a context in %s that runs a program or reads a file: use a token or a certificate", p.Kubeconfig)
 		return c
 	}
-	bounded := *rest
-	bounded.Timeout = answerWithin
-	if c.live, err = client.New(&bounded, client.Options{Scheme: p.Scheme, Mapper: mapper()}); err != nil {
+	rest.QPS = -1 // 5 a second is the default
+	live, err := client.New(rest, client.Options{Scheme: p.Scheme, Mapper: kinds()})
+	if err != nil {
 		c.err = fmt.Errorf("cannot be asked: %w", err)
 		return c
 	}
+	c.live = cluster.NewLiveReader(live, cluster.LimitProven) // users choose what is read
 	if p.watching != nil {
 		c.err = p.watch(c, rest)
 	}
 	return c
-}
-
-// mapper knows the kind that is read, so that no request asks a peer for its kinds.
-func mapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	m.Add(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"), meta.RESTScopeNamespace)
-	return m
 }

@@ -40,34 +40,47 @@ func (p *Peers) Start(ctx context.Context) error {
 // watch begins to watch a cluster.
 func (p *Peers) watch(c *connection, config *rest.Config) error {
 	budgets, err := cache.New(config, cache.Options{
-		Scheme: p.Scheme, Mapper: mapper(),
-		ByObject: map[client.Object]cache.ByObject{&limpetv1alpha1.DistributedPodDisruptionBudget{}: {Transform: cache.TransformStripManagedFields()}},
+		Scheme: p.Scheme, Mapper: kinds(),
+		ByObject: map[client.Object]cache.ByObject{&limpetv1alpha1.DistributedPodDisruptionBudget{}: {Transform: short}},
 	})
 	if err != nil {
 		return fmt.Errorf("cannot be watched: %w", err)
 	}
+	informer, err := budgets.GetInformer(p.watching, &limpetv1alpha1.DistributedPodDisruptionBudget{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("cannot be watched: %w", err)
+	}
 	ctx, stop := context.WithCancel(p.watching)
-	c.cached, c.stop = budgets, stop
+	c.cached, c.synced, c.stop = budgets, informer.HasSynced, stop
+	if err := p.tell(ctx, informer); err != nil {
+		stop()
+		return fmt.Errorf("cannot be watched: %w", err)
+	}
 	go func() {
 		if err := budgets.Start(ctx); err != nil {
 			log.FromContext(ctx).Error(err, "Watch of a peer has ended")
 		}
 	}()
-	go func() {
-		if err := p.tell(ctx, budgets); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Peer cannot be watched")
-		}
-	}()
 	return nil
 }
 
-// tell sends each change of a budget of a cluster to Events.
-func (p *Peers) tell(ctx context.Context, budgets cache.Cache) error {
-	informer, err := budgets.GetInformer(ctx, &limpetv1alpha1.DistributedPodDisruptionBudget{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("get informer: %w", err)
+// short leaves out what nobody reads: a cluster may have thousands of budgets without federation.
+func short(o any) (any, error) {
+	if b, ok := o.(*limpetv1alpha1.DistributedPodDisruptionBudget); ok {
+		b.ManagedFields, b.Spec.Selector, b.Spec.Groups, b.Status.Groups, b.Status.FederatedStatuses = nil, nil, nil, nil, nil
+		if len(b.Spec.Federation) == 0 {
+			b.Labels, b.Annotations, b.Status = nil, nil, limpetv1alpha1.DistributedPodDisruptionBudgetStatus{}
+		}
 	}
+	return o, nil
+}
+
+// tell sends each change of a budget of a cluster to Events.
+func (p *Peers) tell(ctx context.Context, informer cache.Informer) error {
 	send := func(o any) {
+		if last, unknown := o.(toolscache.DeletedFinalStateUnknown); unknown {
+			o = last.Obj
+		}
 		if b, ok := o.(*limpetv1alpha1.DistributedPodDisruptionBudget); ok && len(b.Spec.Federation) > 0 {
 			select {
 			case p.Events <- event.GenericEvent{Object: b}:
@@ -75,11 +88,8 @@ func (p *Peers) tell(ctx context.Context, budgets cache.Cache) error {
 			}
 		}
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+	_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: send, UpdateFunc: func(_, o any) { send(o) }, DeleteFunc: send,
 	})
-	if err != nil {
-		return fmt.Errorf("watch: %w", err)
-	}
-	return nil
+	return err //nolint:wrapcheck // the caller does
 }

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
@@ -25,9 +26,7 @@ const (
 	// exchangePause is the pause between two reconciles of a budget that divides units.
 	exchangePause = 200 * time.Millisecond
 	// keepsFor is how long an offer lasts. kubectl drain asks every 5 s.
-	keepsFor = 10 * time.Second
-	// mostShares is how many shares a book has room for.
-	mostShares = 512
+	keepsFor   = 10 * time.Second
 	nonceBytes = 20
 )
 
@@ -72,7 +71,16 @@ func (r *Reconciler) exchange(ctx context.Context, s *situation) (ledger.Book, e
 	if _, changed := s.exchanged(s.book, rand.String(nonceBytes)); !changed {
 		return s.book, nil
 	}
+	all, err := budgetsOf(ctx, r.Client, s.pub.Namespace, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return s.book, err
+	}
+	exist := map[string]bool{}
+	for i := range all {
+		exist[string(all[i].UID)] = true
+	}
 	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
+		book.Shares = slices.DeleteFunc(slices.Clone(book.Shares), func(of ledger.Share) bool { return !exist[of.UID] })
 		return s.exchanged(book, rand.String(nonceBytes))
 	})
 	if err != nil {
@@ -92,13 +100,14 @@ func (s *situation) exchanged(book ledger.Book, nonce string) (ledger.Book, bool
 	for i, g := range groups {
 		next = append(next, sites.Plan(s.siteInput(book, g, s.shareOf(shares, g), fmt.Sprint(nonce, i))))
 	}
-	if len(book.Shares)-len(shares)+len(next) > mostShares {
-		next = nil
+	after, fits := ledger.PutShares(book, s.pub.Name, next)
+	if !fits {
+		s.problem, next = fmt.Sprintf("its peers are too many for the book of namespace %s: remove budgets with federation there, or peers of them", s.pub.Namespace), nil
 	}
 	if len(shares) == len(next) && (len(next) == 0 || reflect.DeepEqual(shares, next)) {
 		return book, false
 	}
-	return ledger.PutShares(book, s.pub.Name, next), true
+	return after, true
 }
 
 // siteGroups returns the groups that the budget shares units in. They are not definite while a peer is not known.

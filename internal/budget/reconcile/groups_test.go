@@ -187,3 +187,21 @@ func TestADividedBudgetKeepsTheBook(t *testing.T) {
 	m.counted(t, map[string]float64{})
 	release(t, webhooks, all)
 }
+
+// TestSharesOfFormerBudgetsGo has shares in the book of a budget that was deleted. The budget that is there has no peer.
+func TestSharesOfFormerBudgetsGo(t *testing.T) {
+	startReconciler(t)
+	ns := env.Namespace(t)
+	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "00000000-0000-0000-0000-000000000000"}}
+	book.Shares = []limpetv1alpha1.BudgetShare{{Budget: "dpdb/former", UID: "former", Group: "g"}}
+	b := divided(ns, nil)
+	b.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Name: "db"}}
+	env.Create(t, book, b)
+	testenv.Eventually(t, func() error {
+		env.Read(t, client.ObjectKeyFromObject(book), book)
+		if len(book.Shares) != 1 || book.Shares[0].UID != b.UID {
+			return fmt.Errorf("shares %+v", book.Shares)
+		}
+		return nil
+	})
+}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	"github.com/limpet-io/limpet/internal/budget/guard"
+	"github.com/limpet-io/limpet/internal/budget/peers"
 	controller "github.com/limpet-io/limpet/internal/budget/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
@@ -84,6 +85,7 @@ func (m *manager) reconciler() *controller.Reconciler {
 		Client: m.GetClient(), Reader: m.reader, Books: m.books, Kinds: workloads.NewRegistry(), Clock: clock.RealClock{},
 		Prober: &controller.Prober{Client: m.GetClient(), Live: m.GetAPIReader(), Configuration: configuration},
 		Events: m.GetEventRecorder("limpet-controller"), Metrics: controller.NewMetrics(m.metrics, clock.RealClock{}),
+		Peers: peers.New(peers.Options{Scheme: m.GetScheme(), Cached: m.GetCache(), Live: m.GetAPIReader()}),
 	}
 }
 

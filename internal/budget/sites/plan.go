@@ -39,7 +39,7 @@ func Spare(in Input, s ledger.Share) int32 {
 	if s.Least {
 		return in.Has - s.Number()
 	}
-	return min(s.Number()-in.Used, in.Has)
+	return s.Number() - in.Used // a site without pods may have units, which peers need
 }
 
 // ReportOf is what the site shows of a share.
@@ -55,8 +55,8 @@ func ReportOf(in Input, s ledger.Share) Report {
 func Plan(in Input) ledger.Share {
 	s := in.Share
 	s.Peers = slices.Clone(s.Peers)
-	if s.Open && in.ended(s) {
-		s = ledger.Share{Budget: s.Budget, UID: s.UID, Spec: s.Spec}
+	if in.ended(s) {
+		s = in.closed(s)
 	}
 	if s.Group, s.Least = in.Group.ID, in.Group.Least; s.Nonce == "" && in.Certain {
 		s.Nonce, s.Base = in.Fresh, in.Used
@@ -65,7 +65,9 @@ func Plan(in Input) ledger.Share {
 		}
 	}
 	if !s.Open && s.Nonce != "" {
-		s = in.agree(s)
+		if s = in.agree(s); in.ended(s) {
+			s = in.closed(s) // the next plan begins
+		}
 	}
 	if s.Open {
 		s = in.send(in.take(s))
@@ -73,16 +75,24 @@ func Plan(in Input) ledger.Share {
 	return s
 }
 
-// ended reports whether the agreement is over: a peer has another nonce, or has taken what was never sent, because
-// the book was put back from a copy.
+// closed is a share that begins.
+func (in *Input) closed(s ledger.Share) ledger.Share {
+	return ledger.Share{Budget: s.Budget, UID: s.UID, Spec: s.Spec, Group: in.Group.ID, Least: in.Group.Least}
+}
+
+// ended reports whether the nonce has served: a peer has another one, or the book was put back from a copy, so that a
+// peer has taken what was never sent, or has opened what its home has not. A site that is closed goes on when others
+// than the home come and go: the home opens one agreement with each nonce.
 func (in *Input) ended(s ledger.Share) bool {
+	home := string(in.Group.Members[0])
 	return slices.ContainsFunc(s.Peers, func(known ledger.PeerUnits) bool {
 		r, heard := in.Peers[Site(known.Site)]
 		if !heard || r.Share.Nonce == "" {
 			return false
 		}
 		took, _ := r.Share.Peer(string(in.Self))
-		return r.Share.Nonce != known.Nonce || r.Share.Agreement == s.Agreement && took.Taken > known.Sent
+		restored := took.Taken > known.Sent || r.Share.Open && !s.Open && string(in.Self) == home
+		return r.Share.Nonce != known.Nonce && (s.Open || known.Site == home) || r.Share.Agreement == s.Agreement && restored
 	})
 }
 

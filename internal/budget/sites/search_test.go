@@ -98,7 +98,7 @@ func (w *model) most() int32 {
 func (w *model) input(s *site) sites.Input {
 	w.nonces++
 	in := sites.Input{
-		Self: s.name, Group: w.group, Share: s.share, Used: s.used(), Has: 2 - s.used(), Certain: true, Since: s.since,
+		Self: s.name, Group: w.group, Share: s.share, Used: s.used(), Has: int32(len(s.pods)) - s.used(), Certain: true, Since: s.since,
 		Peers: s.known, Fresh: fmt.Sprint("nonce ", w.nonces),
 	}
 	switch w.wrong { //nolint:exhaustive // the others are elsewhere

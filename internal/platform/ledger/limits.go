@@ -13,6 +13,10 @@ const (
 	// MostText bounds the bytes of a user, a vector or a reason. The rest is cut off.
 	MostText = 128
 
+	mostShares = 256 << 10 // bytes of all shares
+	shareBytes = 512       // bytes of a share without its peers
+	unitBytes  = 192       // bytes of what it says of a peer, without the name
+
 	lastDecisions = 16       // as many as the status of a budget shows
 	mostHistory   = 64 << 10 // bytes of all decisions
 	overhead      = 256      // bytes of a decision without its texts

@@ -59,9 +59,21 @@ func SharesOf(b Book, budget, uid string) (found []Share) {
 	return found
 }
 
-// PutShares replaces the shares of all budgets of a name.
-func PutShares(b Book, budget string, shares []Share) Book {
+// PutShares replaces the shares of all budgets of a name. It returns false where the book has no room for them: it is
+// then without any.
+func PutShares(b Book, budget string, shares []Share) (Book, bool) {
 	b.Shares = slices.DeleteFunc(slices.Clone(b.Shares), func(s Share) bool { return s.Budget == budget })
-	b.Shares = append(b.Shares, shares...)
-	return b
+	all := slices.Concat(b.Shares, shares)
+	size := 0
+	for _, s := range all {
+		size += shareBytes
+		for _, p := range s.Peers {
+			size += unitBytes + len(p.Site)
+		}
+	}
+	if len(shares) > 0 && size > mostShares {
+		return b, false
+	}
+	b.Shares = all
+	return b, true
 }
