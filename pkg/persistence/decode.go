@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -89,8 +88,12 @@ func encodeReservation(r reservation.Reservation) ([]byte, error) {
 }
 
 func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
-	a, err = decode(data, (*form).attachment)
-	if err = errors.Join(err, checkAddresses(a.Addresses)); err == nil && a.Dropped != nil {
+	f := reading(data)
+	f.attachment(&a)
+	if err = f.end(); err == nil {
+		err = checkAddresses(a.Addresses)
+	}
+	if err == nil && a.Dropped != nil {
 		err = checkAddresses(a.Dropped.Addresses)
 	}
 	if err != nil {
@@ -104,8 +107,12 @@ func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
 }
 
 func decodeReservation(data []byte) (r reservation.Reservation, err error) {
-	r, err = decode(data, (*form).reservation)
-	if err = errors.Join(err, checkAddresses(r.Addresses)); err != nil {
+	f := reading(data)
+	f.reservation(&r)
+	if err = f.end(); err == nil {
+		err = checkAddresses(r.Addresses)
+	}
+	if err != nil {
 		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
 	}
 	return r, nil

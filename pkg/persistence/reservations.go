@@ -107,14 +107,16 @@ func orderEntries(r reservation.Reservation) (end, age, value []byte) {
 	if r.Lent != 0 {
 		mode = orderLent
 	}
+	owner, boot := key(r.Owner.Namespace, r.Owner.Pod, r.Owner.IfName), bootSum(d.From)
 	at := func(kind byte, first string, moment time.Duration) []byte {
-		k := append(orderKey(r.Owner.Network, kind, first), mode)
-		k = binary.BigEndian.AppendUint32(k, bootSum(d.From))
+		k := make([]byte, 0, len(r.Owner.Network)+2+len(first)+orderHead+len(owner))
+		k = append(append(append(append(k, r.Owner.Network...), 0, kind), first...), mode)
+		k = binary.BigEndian.AppendUint32(k, boot)
 		k = binary.BigEndian.AppendUint64(k, uint64(max(moment, 0)))
 		k = binary.BigEndian.AppendUint64(k, r.Seq)
-		return append(k, key(r.Owner.Namespace, r.Owner.Pod, r.Owner.IfName)...)
+		return append(k, owner...)
 	}
-	value = binary.BigEndian.AppendUint64(nil, uint64(d.From.Wall.Unix()))
+	value = binary.BigEndian.AppendUint64(make([]byte, 0, orderValue), uint64(d.From.Wall.Unix()))
 	value = binary.BigEndian.AppendUint32(value, uint32(d.From.Wall.Nanosecond()))
 	value = binary.BigEndian.AppendUint64(value, uint64(d.For))
 	return at(byEnd, "", d.From.Up+d.For), at(byAge, r.Owner.Namespace+"\x00", d.From.Up), value
