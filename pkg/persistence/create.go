@@ -159,7 +159,7 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 	}
 	h, used := header{fold: fold, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
 	err = guarded(temp, nil, &bolt.Options{}, func(db *bolt.DB) error {
-		err := db.Update(func(tx *bolt.Tx) error { return write(tx, t.changes, h.generation, t.schema()) })
+		err := t.layers.write(db, h.generation, t.schema())
 		if err == nil {
 			used, err = usedBytes(db)
 		}

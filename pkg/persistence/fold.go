@@ -34,6 +34,8 @@ const (
 	mostSegments = 512
 	// shrinkFrom is the size from which a fold that is mostly free is copied without its free pages.
 	shrinkFrom = 4 * reservedSize
+	// writtenAtOnce is the number of changes in a transaction: each may map other pages.
+	writtenAtOnce = 64
 	// copiedAtOnce bounds a transaction of a copy, and with it the memory.
 	copiedAtOnce = 1 << 20
 	// readAtOnce is how much of a fold is read at once for a checksum.
@@ -80,12 +82,8 @@ func (ss *session) fold(compact bool) (header, error) {
 // writeFold brings the other fold up to date, and returns the bytes in use. It is a new copy of this one where it cannot be
 // used.
 func (ss *session) writeFold(path string, compact bool) (used int64, err error) {
-	changes, err := ss.journal.changes()
-	if err != nil {
-		return 0, err
-	}
 	if missing, usable := ss.missing(); usable && !compact {
-		used, free, err := ss.apply(path, append(missing, changes...))
+		used, free, err := ss.apply(path, missing)
 		if err == nil && (used < shrinkFrom || free < used/4*3) { // else damaged, in use by a reader, or mostly free
 			return used, nil
 		}
@@ -95,7 +93,7 @@ func (ss *session) writeFold(path string, compact bool) (used int64, err error) 
 		err = ss.copyFold(temp)
 	}
 	if err == nil {
-		used, _, err = ss.apply(temp, changes)
+		used, _, err = ss.apply(temp, &ss.layers)
 	}
 	if err == nil {
 		err = reserve(temp)
@@ -106,9 +104,10 @@ func (ss *session) writeFold(path string, compact bool) (used int64, err error) 
 	return used, os.Rename(temp, path)
 }
 
-// missing returns what the other fold lacks of this one, if that fold is the one on which the last journal stood, and is unchanged.
-func (ss *session) missing() (all []change, ok bool) {
-	last, err := openJournal(ss.store.path(lastJournalName), os.O_RDONLY, func(c change) { all = append(all, c) })
+// missing returns what the other fold lacks of the state, if that fold is the one on which the last journal stood, and is unchanged.
+func (ss *session) missing() (all *layers, ok bool) {
+	all = new(layers)
+	last, err := openJournal(ss.store.path(lastJournalName), os.O_RDONLY, all.put)
 	if err != nil {
 		return nil, false
 	}
@@ -119,13 +118,19 @@ func (ss *session) missing() (all []change, ok bool) {
 	if last.verify(ss.store.path(foldNames[last.fold])) != nil {
 		return nil, false
 	}
+	for n := range ss.layers {
+		for k, v := range ss.layers[n].at {
+			all[n].put(k, v)
+		}
+	}
 	return all, true
 }
 
 // apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
-func (ss *session) apply(path string, changes []change) (used, free int64, err error) {
+func (ss *session) apply(path string, changed *layers) (used, free int64, err error) {
+	unmap(ss.tx)
 	err = guarded(path, nil, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
-		if err := db.Update(func(tx *bolt.Tx) error { return write(tx, changes, ss.journal.last, ss.schema) }); err != nil {
+		if err := changed.write(db, ss.journal.last, ss.schema); err != nil {
 			return err
 		}
 		stats := db.Stats()
@@ -140,6 +145,22 @@ func (ss *session) apply(path string, changes []change) (used, free int64, err e
 func usedBytes(db *bolt.DB) (n int64, err error) {
 	err = db.View(func(tx *bolt.Tx) error { n = tx.Size(); return nil })
 	return n, err
+}
+
+// write writes changes into a fold, and its generation and schema. Only so many are in one transaction as take little memory:
+// the last one syncs them all, and no journal stands on the fold yet.
+func (l *layers) write(db *bolt.DB, generation uint64, version uint32) error {
+	for all := l.changes(); ; all = all[writtenAtOnce:] {
+		part := all[:min(len(all), writtenAtOnce)]
+		db.NoSync, db.NoFreelistSync = len(part) < len(all), len(part) < len(all)
+		err := db.Update(func(tx *bolt.Tx) error {
+			unmap(tx)
+			return write(tx, part, generation, version)
+		})
+		if err != nil || !db.NoSync {
+			return err
+		}
+	}
 }
 
 // write writes changes into the buckets of a fold, and its generation and schema.

@@ -182,16 +182,6 @@ func (j *journal) load(to int64) error {
 	return nil
 }
 
-// changes returns those of all commits since the fold, in order.
-func (j *journal) changes() (all []change, err error) {
-	for at := int64(framesAt); at < j.end && err == nil; {
-		next := at + frameHead + int64(binary.LittleEndian.Uint32(j.data[at:]))
-		err = eachChange(j.data[at+frameHead:next], func(c change) { all = append(all, c) })
-		at = next
-	}
-	return all, err
-}
-
 // frame returns the frame at a position, and where the next one begins. The payload is nil where there is no sound frame.
 func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64, err error) {
 	if err := j.load(at + frameHead); err != nil || int64(len(j.data)) < at+frameHead {

@@ -51,7 +51,7 @@ func (t *Tx) CountRecovery() error {
 // cannot have two holders (rule 1).
 type Tx struct {
 	base     *bolt.Tx // of the fold; nil while a state is made
-	layers   *[maxBuckets]layer
+	layers   *layers
 	open     [maxBuckets]bucket
 	writable bool
 	changes  []change
@@ -69,7 +69,7 @@ func (t *Tx) schema() uint32 {
 
 // newTx returns a read-write transaction on a file, or on nothing. It has no journal: the caller writes the changes.
 func newTx(base *bolt.Tx) *Tx {
-	return &Tx{base: base, layers: new([maxBuckets]layer), writable: true}
+	return &Tx{base: base, layers: new(layers), writable: true}
 }
 
 // NextSeq returns a number that is higher than all numbers before.
