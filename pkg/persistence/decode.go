@@ -144,9 +144,10 @@ func reservationAt(k, data []byte) (r reservation.Reservation, err error) {
 	return r, err
 }
 
-// atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say.
+// atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say. The key is
+// nil where it is not known.
 func atKey(k, own []byte) error {
-	if !bytes.Equal(k, own) {
+	if k != nil && !bytes.Equal(k, own) {
 		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
 	}
 	return nil
