@@ -46,10 +46,7 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Fold writes what the journal says into a fold, if the journal is half as long as it may get: so that no verb has to.
 func (s *Store) Fold(ctx context.Context) error {
-	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return ErrNoState
-	}
-	return s.locked(ctx, func() error {
+	return s.existing(ctx, func() error {
 		return s.use(os.O_RDWR, func(ss *session) error {
 			if ss.journal.end-framesAt < foldAt/2 {
 				return nil
@@ -129,27 +126,26 @@ func (ss *session) missing() (all *layers, ok bool) {
 // apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
 func (ss *session) apply(path string, changed *layers) (used, free int64, err error) {
 	unmap(ss.tx)
+	return changed.write(path, ss.journal.last, ss.schema)
+}
+
+// write writes changes into a fold, and its generation and schema. It returns how many bytes up to the last page that was ever
+// used, and how many of these are in free pages.
+func (l *layers) write(path string, generation uint64, version uint32) (used, free int64, err error) {
 	err = guarded(path, nil, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
-		if err := changed.write(db, ss.journal.last, ss.schema); err != nil {
+		if err := l.writeAll(db, generation, version); err != nil {
 			return err
 		}
 		stats := db.Stats()
 		free = int64(stats.FreePageN+stats.PendingPageN) * int64(db.Info().PageSize)
-		used, err = usedBytes(db)
-		return err
+		return db.View(func(tx *bolt.Tx) error { used = tx.Size(); return nil })
 	})
 	return used, free, err
 }
 
-// usedBytes returns the size of the file up to the last page that was ever used.
-func usedBytes(db *bolt.DB) (n int64, err error) {
-	err = db.View(func(tx *bolt.Tx) error { n = tx.Size(); return nil })
-	return n, err
-}
-
-// write writes changes into a fold, and its generation and schema. Only so many are in one transaction as take little memory:
-// the last one syncs them all, and no journal stands on the fold yet.
-func (l *layers) write(db *bolt.DB, generation uint64, version uint32) error {
+// writeAll writes only so many changes in one transaction as take little memory: the last one syncs them all, and no journal stands
+// on the fold yet.
+func (l *layers) writeAll(db *bolt.DB, generation uint64, version uint32) error {
 	for all := l.changes(); ; all = all[writtenAtOnce:] {
 		part := all[:min(len(all), writtenAtOnce)]
 		db.NoSync, db.NoFreelistSync = len(part) < len(all), len(part) < len(all)
@@ -173,21 +169,20 @@ func write(tx *bolt.Tx, changes []change, generation uint64, version uint32) err
 		}
 		open[n] = b
 	}
+	var err error
 	for _, c := range changes {
-		b := open[c.bucket]
-		put := func() error { return b.Put([]byte(c.key), c.value) }
 		if c.value == nil {
-			put = func() error { return b.Delete([]byte(c.key)) }
-		}
-		if err := put(); err != nil {
-			return fmt.Errorf("write %s: %w", buckets[c.bucket], err)
+			err = errors.Join(err, open[c.bucket].Delete([]byte(c.key)))
+		} else {
+			err = errors.Join(err, open[c.bucket].Put([]byte(c.key), c.value))
 		}
 	}
-	meta := tx.Bucket(bucketMeta)
-	if err := meta.Put(keyGeneration, binary.BigEndian.AppendUint64(nil, generation)); err != nil {
-		return err
+	meta, v := tx.Bucket(bucketMeta), binary.BigEndian.AppendUint32(nil, version)
+	err = errors.Join(err, meta.Put(keyGeneration, binary.BigEndian.AppendUint64(nil, generation)), meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
+	if err != nil {
+		return fmt.Errorf("write fold: %w", err)
 	}
-	return putSchema(meta, version)
+	return nil
 }
 
 // copyFold copies the fold on which the journal stands, without its free pages. The copy gets checksums of its own, so
@@ -206,10 +201,7 @@ func (ss *session) copyFold(temp string) error {
 // Compact makes a fold without free pages, alone on the node, and returns the sizes of the state before and after. A crash
 // leaves the state as it was, or the new one.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
-	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return 0, 0, ErrNoState
-	}
-	err = s.locked(ctx, func() error {
+	err = s.existing(ctx, func() error {
 		if err := s.ensure(); err != nil {
 			return err
 		}
