@@ -35,7 +35,7 @@ const (
 	// shrinkFrom is the size from which a fold that is mostly free is copied without its free pages.
 	shrinkFrom = 4 * reservedSize
 	// writtenAtOnce is the number of changes in a transaction: each may map other pages.
-	writtenAtOnce = 64
+	writtenAtOnce = 256
 	// copiedAtOnce bounds a transaction of a copy, and with it the memory.
 	copiedAtOnce = 1 << 20
 	// readAtOnce is how much of a fold is read at once for a checksum.
@@ -51,8 +51,10 @@ func (s *Store) Fold(ctx context.Context) error {
 			if ss.journal.end-framesAt < foldAt/2 {
 				return nil
 			}
-			_, err := ss.fold(false)
-			return err
+			if _, err := ss.fold(false); !errors.Is(err, ErrLocked) {
+				return err
+			}
+			return nil // in use by a reader: later
 		})
 	})
 }
@@ -83,6 +85,9 @@ func (ss *session) writeFold(path string, compact bool) (used int64, err error) 
 		used, free, err := ss.apply(path, missing)
 		if err == nil && (used < shrinkFrom || free < used/4*3) { // else damaged, in use by a reader, or mostly free
 			return used, nil
+		}
+		if errors.Is(err, ErrLocked) && ss.journal.end < journalSize {
+			return 0, err // the reader ends before the journal is full, or else a copy is made then
 		}
 	}
 	temp := path + newSuffix
@@ -191,11 +196,31 @@ func (ss *session) copyFold(temp string) error {
 	if err := ss.journal.verify(ss.db.Path()); err != nil {
 		return err
 	}
-	to, err := bolt.Open(temp, 0o600, &bolt.Options{NoSync: true})
+	to, err := bolt.Open(temp, 0o600, &bolt.Options{NoSync: true}) // apply syncs what it adds, and with it all
 	if err != nil {
 		return err
 	}
-	return errors.Join(bolt.Compact(to, ss.db, copiedAtOnce), to.Close()) // apply syncs what it adds, and with it all
+	for _, name := range buckets {
+		if from := ss.tx.Bucket(name); from != nil && err == nil {
+			err = ss.copyBucket(to, name, from.Cursor())
+		}
+	}
+	return errors.Join(err, to.Close())
+}
+
+// copyBucket copies a bucket as bolt.Compact does, which would map the whole file.
+func (ss *session) copyBucket(to *bolt.DB, name []byte, c *bolt.Cursor) (err error) {
+	for k, v := c.First(); k != nil && err == nil; unmap(ss.tx) {
+		err = to.Update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(name)
+			for size := 0; k != nil && err == nil && size < copiedAtOnce; k, v = c.Next() {
+				b.FillPercent, size = 0.9, size+len(k)+len(v)
+				err = b.Put(k, v)
+			}
+			return err
+		})
+	}
+	return err
 }
 
 // Compact makes a fold without free pages, alone on the node, and returns the sizes of the state before and after. A crash

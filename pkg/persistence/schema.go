@@ -43,7 +43,7 @@ func (s *Store) relayout(version uint32, check func(*session) error) error {
 				return err
 			}
 			ss.schema = version
-			_, err := ss.fold(false)
+			_, err := ss.fold(true)
 			return err
 		})
 		if err != nil {
