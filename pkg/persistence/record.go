@@ -105,6 +105,10 @@ func (f *form) may(before string, zero bool) bool {
 	if f.reads && !f.next(before) || !f.reads && zero {
 		return false
 	}
+	if f.reads && f.err == nil {
+		f.left = f.left[len(before):]
+		return true
+	}
 	return f.at(before)
 }
 
@@ -127,9 +131,13 @@ func plain(text string) int {
 // quoted reads a text.
 func (f *form) quoted() string {
 	quoted := f.left
-	if !f.at(`"`) {
+	if f.err == nil && (quoted == "" || quoted[0] != '"') {
+		f.err = errOtherForm
+	}
+	if f.err != nil {
 		return ""
 	}
+	f.left = quoted[1:]
 	n := plain(f.left)
 	end := n
 	for ; end < len(f.left) && f.left[end] != '"'; end++ {
@@ -157,18 +165,22 @@ func (f *form) unquoted(quoted string) (text string) {
 }
 
 func (f *form) text(before string, v *string) {
-	switch {
-	case !f.at(before):
-	case f.reads:
-		*v = f.quoted()
-	default:
-		f.data = appendText(f.data, *v)
+	if f.at(before) {
+		f.string(v)
 	}
 }
 
 func (f *form) mayText(before string, v *string) {
 	if f.may(before, *v == "") {
-		f.text("", v)
+		f.string(v)
+	}
+}
+
+func (f *form) string(v *string) {
+	if f.reads {
+		*v = f.quoted()
+	} else {
+		f.data = appendText(f.data, *v)
 	}
 }
 
