@@ -146,15 +146,14 @@ func (l *Salvaged) scan(path string) {
 	}
 	defer func() { _ = f.Close() }() // opened for reading only
 	block := make([]byte, 2*mostRecord)
-	for at, step := int64(0), int64(0); ; at += step {
+	for at := int64(0); ; {
 		if at, err = f.Seek(at, unix.SEEK_DATA); err != nil {
 			return // behind the end, or not a file
 		}
 		n, _ := f.ReadAt(block, at) // what cannot be read has no records
-		if step = mostRecord; int64(n) < step {
-			step = int64(n)/4096*4096 + 4096
-		}
-		l.scanBlock(block[:n], int(step))
+		step := min(mostRecord, n/4096*4096+4096)
+		l.scanBlock(block[:n], step)
+		at += int64(step)
 	}
 }
 

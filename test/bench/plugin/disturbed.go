@@ -53,6 +53,9 @@ func (d disturbance) through() ([]string, error) {
 }
 
 func runDisturbed(ctx context.Context, b bench) (all []disturbedResult, err error) {
+	if !strings.Contains(disturbedName, b.only) {
+		return nil, nil
+	}
 	for _, d := range disturbances {
 		r := disturbedResult{disturbance: d}
 		if b.through, err = d.through(); err != nil {

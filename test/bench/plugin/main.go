@@ -112,10 +112,8 @@ func (b bench) all(ctx context.Context) (report, error) {
 		}
 		r.loads = append(r.loads, p)
 	}
-	if strings.Contains(disturbedName, b.only) {
-		if r.disturbed, err = runDisturbed(ctx, b); err != nil {
-			return r, err
-		}
+	if r.disturbed, err = runDisturbed(ctx, b); err != nil {
+		return r, err
 	}
 	for _, used := range []int{0, 50_000} {
 		b.progress("memory", used, 50_000)
