@@ -48,7 +48,7 @@ func (j *judge) see(r persistence.Record) {
 		for _, addr := range r.Addresses() {
 			k := r.Network() + " " + addr.String()
 			if other, runs := j.of[k]; runs && (other == nil || other.relation() < h.relation()) {
-				j.of[k] = &h
+				j.of[k] = &holder{r.Clone()}
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func (j *judge) see(r persistence.Record) {
 	case len(j.notes) == mostNotes:
 		j.more++
 	default:
-		j.notes = append(j.notes, &note{h, f})
+		j.notes = append(j.notes, &note{holder{r.Clone()}, f})
 	}
 }
 

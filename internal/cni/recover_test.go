@@ -165,7 +165,7 @@ func TestStateIsRebuilt(t *testing.T) {
 	}
 }
 
-// TestReservationsOutliveDamage asserts which damage costs a reservation: one that stands in the journal alone, and one that
+// TestReservationsOutliveDamage asserts which damage may cost a reservation: one that stands in the journal alone, and one that
 // stands in both folds. Whatever is lost is told.
 func TestReservationsOutliveDamage(t *testing.T) {
 	for name, d := range damages {
@@ -192,10 +192,12 @@ func TestReservationsOutliveDamage(t *testing.T) {
 				w.harm(d)
 				w.mustAdd(lostSandbox("c", false))
 				w.foldTwice() // without what is damaged
-				if again := w.mustAdd(next(kept)); slices.Equal(again, was) == lost {
+				again := w.mustAdd(next(kept))
+				gone := !slices.Equal(again, was)
+				if gone && !lost { // what may be lost is found where an earlier use of a journal has left it
 					t.Errorf("had %v, got %v", was, again)
 				}
-				if told := strings.Contains(w.log.String(), "reservations that could not be read"); lost && !told && !d.unseen {
+				if told := strings.Contains(w.log.String(), "reservations that could not be read"); (gone || lost) && !told && !d.unseen {
 					t.Errorf("lost without a word:\n%s", w.log.String())
 				}
 			})

@@ -75,10 +75,10 @@ func (t *Tool) holders(records reservation.Records, network string) []*Holder {
 	now := t.Now()
 	all := []*Holder{} // JSON shows an empty list as one
 	for _, a := range records.Attachments {
-		all = append(all, attached(a, now))
+		all = append(all, new(attached(&a, now)))
 	}
 	for _, r := range records.Reservations {
-		all = append(all, reserved(r, now))
+		all = append(all, new(reserved(&r, now)))
 	}
 	all = slices.DeleteFunc(all, func(h *Holder) bool { return network != "" && h.Network != network })
 	for _, h := range all {
@@ -90,7 +90,10 @@ func (t *Tool) holders(records reservation.Records, network string) []*Holder {
 
 func sortHolders(all []*Holder) {
 	slices.SortFunc(all, func(a, b *Holder) int {
-		return cmp.Or(cmp.Compare(a.Network, b.Network), slices.CompareFunc(a.IPs, b.IPs, netip.Addr.Compare))
+		if a.Network != b.Network {
+			return cmp.Compare(a.Network, b.Network)
+		}
+		return slices.CompareFunc(a.IPs, b.IPs, netip.Addr.Compare)
 	})
 }
 
@@ -102,18 +105,18 @@ func (h *Holder) look(t *Tool) {
 }
 
 // holder returns the holder that a record describes.
-func holder(r persistence.Record, now reservation.Moment) *Holder {
+func holder(r persistence.Record, now reservation.Moment) Holder {
 	if r.Attachment != nil {
-		return attached(*r.Attachment, now)
+		return attached(r.Attachment, now)
 	}
-	return reserved(*r.Reservation, now)
+	return reserved(r.Reservation, now)
 }
 
-func attached(a reservation.Attachment, now reservation.Moment) *Holder {
-	h := &Holder{
+func attached(a *reservation.Attachment, now reservation.Moment) Holder {
+	h := Holder{
 		Network: a.ID.Network, Namespace: a.Owner.Namespace, Pod: a.Owner.Pod, PodUID: a.UID, Interface: a.ID.IfName,
 		IPs: a.Addresses, State: Attached, Loan: loanOf(0, a.Guest), ContainerID: a.ID.ContainerID, Since: a.Since.Wall, AgeSeconds: seconds(now.Since(a.Since)),
-		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), AnnotationsSeen: &a.AnnotationsSeen,
+		RetainSeconds: seconds(a.Retain), Retention: a.Mode.String(), AnnotationsSeen: new(a.AnnotationsSeen),
 		NetNS: a.NetNS.Path, Sequence: a.Seq, ns: a.NetNS,
 	}
 	if a.RefusedSince != nil {
@@ -122,8 +125,8 @@ func attached(a reservation.Attachment, now reservation.Moment) *Holder {
 	return h
 }
 
-func reserved(r reservation.Reservation, now reservation.Moment) *Holder {
-	h := &Holder{
+func reserved(r *reservation.Reservation, now reservation.Moment) Holder {
+	h := Holder{
 		Network: r.Owner.Network, Namespace: r.Owner.Namespace, Pod: r.Owner.Pod, PodUID: r.UID, Interface: r.Owner.IfName,
 		IPs: r.Addresses, State: Reserved, Loan: loanOf(r.Lent, r.Guest), ContainerID: r.ContainerID,
 		Since: r.Deadline.From.Wall, AgeSeconds: seconds(now.Since(r.Deadline.From)), RetainSeconds: seconds(r.Retain), Retention: r.Mode.String(), Sequence: r.Seq,
@@ -161,11 +164,14 @@ func (h *Holder) who() string { return audit.Who(h.reservationOwner(), h.Contain
 
 // addresses joins the addresses as columns and messages show them.
 func (h *Holder) addresses() string {
-	s := make([]string, len(h.IPs))
+	var text []byte
 	for i, a := range h.IPs {
-		s[i] = a.String()
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = a.AppendTo(text)
 	}
-	return strings.Join(s, ",")
+	return string(text)
 }
 
 // match returns the holders with an address, a pod (namespace/pod), or a container ID that begins with the query.

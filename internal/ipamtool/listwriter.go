@@ -49,9 +49,13 @@ func (h *Holder) held() string {
 	return string(h.State)
 }
 
-// add adds a record.
+// add adds a record. The holders of the part before are used again.
 func (l *listWriter) add(r persistence.Record) error {
-	l.part = append(l.part, holder(r, l.now))
+	n := len(l.part)
+	if l.part = slices.Grow(l.part, 1)[:n+1]; l.part[n] == nil {
+		l.part[n] = new(Holder)
+	}
+	*l.part[n] = holder(r, l.now)
 	if len(l.part) < sortedAtOnce {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (t *table) fit(cells []string) {
 
 // printable escapes what would control a terminal: names come from container runtimes.
 func printable(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
+	if ascii(s) || strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
 	var b strings.Builder
@@ -51,6 +51,16 @@ func printable(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// ascii reports whether a text has printable characters of a byte each.
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }
@@ -70,8 +80,8 @@ func (t *table) writeRow(w io.Writer, cells []string) error {
 	t.line = append(t.line[:0], t.indent...)
 	for n, c := range cells {
 		t.line = append(t.line, c...)
-		for blanks := t.widths[n] - utf8.RuneCountInString(c) + t.gap; blanks > 0 && n < len(cells)-1; blanks-- {
-			t.line = append(t.line, ' ')
+		if n < len(cells)-1 {
+			t.line = append(t.line, strings.Repeat(" ", t.widths[n]-utf8.RuneCountInString(c)+t.gap)...)
 		}
 	}
 	_, err := w.Write(append(t.line, '\n'))

@@ -64,7 +64,7 @@ func (r Record) holder() string {
 
 // Audit reads the whole state and compares its parts with each other. The function see, unless it is nil, gets each
 // record that can be read. Audit changes nothing, even when Options.Rebuild is set. Verbs wait only while the files are
-// opened. An audit holds one record at a time.
+// opened. An audit holds one record at a time, and see keeps clones only.
 func (s *Store) Audit(ctx context.Context, see func(Record)) (Report, error) {
 	var r Report
 	err := s.read(ctx, func(ss *session) error {

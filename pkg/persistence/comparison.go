@@ -3,7 +3,7 @@ package persistence
 import (
 	"bytes"
 	"fmt"
-	"hash/fnv"
+	"hash/maphash"
 	"maps"
 	"math/bits"
 	"net/netip"
@@ -20,8 +20,8 @@ type comparison struct {
 	see  func(Record)
 	last uint64 // sequence number given out
 
-	held   map[string]chunk // the address index that the records imply
-	shared map[string]bool  // addresses that a second record holds
+	held   map[string]*chunk // the address index that the records imply
+	shared map[string]bool   // addresses that a second record holds
 
 	owners, order tally             // of the index of attachments by pod, and of the order of reservations
 	inNS          map[string]uint64 // reservations by key of their namespace
@@ -33,7 +33,7 @@ func newComparison(r *Report, t *Tx, see func(Record)) *comparison {
 		see = func(Record) {}
 	}
 	return &comparison{
-		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), held: map[string]chunk{}, shared: map[string]bool{},
+		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), held: map[string]*chunk{}, shared: map[string]bool{},
 		inNS: map[string]uint64{}, guests: map[string]int64{},
 	}
 }
@@ -60,8 +60,9 @@ func (c *comparison) readRecords() {
 // eachRecord reads all records, and calls one function with the sound ones and the other one with faults.
 func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte, err error)) {
 	for _, bucket := range recordBuckets {
+		read := bucket.reader()
 		_ = c.t.bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
-			record, err := bucket.decode(k, v)
+			record, err := read(k, v)
 			if err == nil {
 				sound(record)
 				if seq := record.seq(); seq > c.last {
@@ -101,13 +102,22 @@ func (c *comparison) compareIndexes() {
 func (c *comparison) hold(network string, addrs []netip.Addr) {
 	for _, a := range addrs {
 		k, at := chunkKey(network, a)
-		bitmap := c.held[string(k)]
+		bitmap := c.impliedChunk(k)
 		if bitmap.has(at) && len(c.shared) < mostFaults {
 			c.shared[network+" "+a.String()] = true
 		}
 		bitmap[at/8] |= 1 << (at % 8)
+	}
+}
+
+// impliedChunk returns the bitmap at a key that the records imply.
+func (c *comparison) impliedChunk(k []byte) *chunk {
+	bitmap := c.held[string(k)]
+	if bitmap == nil {
+		bitmap = new(chunk)
 		c.held[string(k)] = bitmap
 	}
+	return bitmap
 }
 
 // nameHolders reports the addresses with two holders. Only if there are any it reads the records again.
@@ -138,13 +148,13 @@ func (c *comparison) compareHeld() {
 		if err != nil {
 			c.r.fault(FaultIndex, readable(k), err.Error())
 		} else {
-			c.r.compareChunk(k, got, c.held[string(k)])
+			c.r.compareChunk(k, got, *c.impliedChunk(k))
 		}
 		delete(c.held, string(k))
 		return nil
 	})
 	for _, k := range slices.Sorted(maps.Keys(c.held)) {
-		c.r.compareChunk([]byte(k), chunk{}, c.held[k])
+		c.r.compareChunk([]byte(k), chunk{}, *c.held[k])
 	}
 }
 
@@ -173,13 +183,11 @@ type tally struct {
 	sum     uint64
 }
 
+var tallySeed = maphash.MakeSeed()
+
 func (y *tally) add(k, v []byte) {
-	h := fnv.New64a()
-	_, _ = h.Write(k) // a hash never fails
-	of := h.Sum64()
-	_, _ = h.Write(v)
 	y.entries++
-	y.sum += of * (2*h.Sum64() + 1)
+	y.sum += maphash.Bytes(tallySeed, k) * (2*maphash.Bytes(tallySeed, v) + 1)
 }
 
 // compareIndex compares an index with the entries that the records imply.

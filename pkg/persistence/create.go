@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
 	"github.com/limpet-io/limpet/pkg/persistence/flock"
@@ -157,14 +156,8 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 	if err := left.restore(t, records); err != nil {
 		return fmt.Errorf("create state: %w", err)
 	}
-	h, used := header{fold: fold, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}, int64(0)
-	err = guarded(temp, nil, &bolt.Options{}, func(db *bolt.DB) error {
-		err := db.Update(func(tx *bolt.Tx) error { return write(tx, t.changes, h.generation, t.schema()) })
-		if err == nil {
-			used, err = usedBytes(db)
-		}
-		return err
-	})
+	h := header{fold: fold, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}
+	used, _, err := t.layers.write(temp, h.generation, t.schema())
 	if err == nil {
 		err = reserve(temp)
 	}

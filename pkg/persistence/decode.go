@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -89,8 +88,12 @@ func encodeReservation(r reservation.Reservation) ([]byte, error) {
 }
 
 func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
-	a, err = decode(data, (*form).attachment)
-	if err = errors.Join(err, checkAddresses(a.Addresses)); err == nil && a.Dropped != nil {
+	f := reading(data)
+	f.attachment(&a)
+	if err = f.end(); err == nil {
+		err = checkAddresses(a.Addresses)
+	}
+	if err == nil && a.Dropped != nil {
 		err = checkAddresses(a.Dropped.Addresses)
 	}
 	if err != nil {
@@ -104,8 +107,12 @@ func decodeAttachment(data []byte) (a reservation.Attachment, err error) {
 }
 
 func decodeReservation(data []byte) (r reservation.Reservation, err error) {
-	r, err = decode(data, (*form).reservation)
-	if err = errors.Join(err, checkAddresses(r.Addresses)); err != nil {
+	f := reading(data)
+	f.reservation(&r)
+	if err = f.end(); err == nil {
+		err = checkAddresses(r.Addresses)
+	}
+	if err != nil {
 		return reservation.Reservation{}, fmt.Errorf("decode reservation: %w", err)
 	}
 	return r, nil
@@ -137,9 +144,10 @@ func reservationAt(k, data []byte) (r reservation.Reservation, err error) {
 	return r, err
 }
 
-// atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say.
+// atKey checks that a record is stored at its own key: keys have no checksum, but repeat what their records say. The key is
+// nil where it is not known.
 func atKey(k, own []byte) error {
-	if !bytes.Equal(k, own) {
+	if k != nil && !bytes.Equal(k, own) {
 		return fmt.Errorf("record of %q at the key %q: %w", own, k, ErrDamaged)
 	}
 	return nil

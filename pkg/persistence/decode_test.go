@@ -231,6 +231,35 @@ func TestFormWritesAsJSON(t *testing.T) {
 	}
 }
 
+// TestReadingARecordAllocatesLittle allows a record its text, its addresses, and the key to compare: commands read a million.
+func TestReadingARecordAllocatesLittle(t *testing.T) {
+	moment := reservation.Moment{Wall: time.Unix(1, 2), BootID: "boot", Up: time.Hour}
+	owner := reservation.Owner{Network: "net", Namespace: "ns", Pod: "web-0", IfName: "eth0"}
+	a := reservation.Attachment{
+		ID: reservation.AttachmentID{Network: "net", ContainerID: "c", IfName: "eth0"}, Owner: owner, UID: "u", Seq: 7, Retain: time.Hour, Caller: 1,
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, NetNS: reservation.NetNS{Path: "/run/netns/c", Dev: 4, Inode: 5}, Since: moment,
+	}
+	r := reservation.Reservation{Owner: owner, UID: "u", ContainerID: "c", Addresses: a.Addresses, Deadline: reservation.Deadline{From: moment, For: 9}, Seq: 7}
+	attached, err := encodeAttachment(a)
+	reserved, err2 := encodeReservation(r)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() error{
+		"attachment":  func() error { _, err := attachmentAt(attachmentKey(a.ID), attached); return err },
+		"reservation": func() error { _, err := reservationAt(ownerKey(owner), reserved); return err },
+	} {
+		n := testing.AllocsPerRun(100, func() {
+			if err := read(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > 4 { // with the key of the record
+			t.Errorf("%s: %.0f allocations", name, n)
+		}
+	}
+}
+
 // TestKeysOfANewerVersionAreIgnored reads records with keys behind those that this version knows.
 func TestKeysOfANewerVersionAreIgnored(t *testing.T) {
 	newer := func(data []byte) []byte {

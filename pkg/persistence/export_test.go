@@ -28,7 +28,7 @@ func Edit(dir string, fn func(*bolt.Tx) error) error {
 		var used int64
 		err = db.Update(fn)
 		if err == nil {
-			used, err = usedBytes(db)
+			err = db.View(func(tx *bolt.Tx) error { used = tx.Size(); return nil })
 		}
 		return errors.Join(err, db.Close(), h.sum(path, used), writeHeader(s.path(journalName), h))
 	})

@@ -34,6 +34,8 @@ const (
 	mostSegments = 512
 	// shrinkFrom is the size from which a fold that is mostly free is copied without its free pages.
 	shrinkFrom = 4 * reservedSize
+	// writtenAtOnce is the number of changes in a transaction: each may map other pages.
+	writtenAtOnce = 256
 	// copiedAtOnce bounds a transaction of a copy, and with it the memory.
 	copiedAtOnce = 1 << 20
 	// readAtOnce is how much of a fold is read at once for a checksum.
@@ -44,16 +46,15 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Fold writes what the journal says into a fold, if the journal is half as long as it may get: so that no verb has to.
 func (s *Store) Fold(ctx context.Context) error {
-	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return ErrNoState
-	}
-	return s.locked(ctx, func() error {
+	return s.existing(ctx, func() error {
 		return s.use(os.O_RDWR, func(ss *session) error {
 			if ss.journal.end-framesAt < foldAt/2 {
 				return nil
 			}
-			_, err := ss.fold(false)
-			return err
+			if _, err := ss.fold(false); !errors.Is(err, ErrLocked) {
+				return err
+			}
+			return nil // in use by a reader: later
 		})
 	})
 }
@@ -80,14 +81,13 @@ func (ss *session) fold(compact bool) (header, error) {
 // writeFold brings the other fold up to date, and returns the bytes in use. It is a new copy of this one where it cannot be
 // used.
 func (ss *session) writeFold(path string, compact bool) (used int64, err error) {
-	changes, err := ss.journal.changes()
-	if err != nil {
-		return 0, err
-	}
 	if missing, usable := ss.missing(); usable && !compact {
-		used, free, err := ss.apply(path, append(missing, changes...))
+		used, free, err := ss.apply(path, missing)
 		if err == nil && (used < shrinkFrom || free < used/4*3) { // else damaged, in use by a reader, or mostly free
 			return used, nil
+		}
+		if errors.Is(err, ErrLocked) && ss.journal.end < journalSize {
+			return 0, err // the reader ends before the journal is full, or else a copy is made then
 		}
 	}
 	temp := path + newSuffix
@@ -95,7 +95,7 @@ func (ss *session) writeFold(path string, compact bool) (used int64, err error) 
 		err = ss.copyFold(temp)
 	}
 	if err == nil {
-		used, _, err = ss.apply(temp, changes)
+		used, _, err = ss.apply(temp, &ss.layers)
 	}
 	if err == nil {
 		err = reserve(temp)
@@ -106,9 +106,10 @@ func (ss *session) writeFold(path string, compact bool) (used int64, err error) 
 	return used, os.Rename(temp, path)
 }
 
-// missing returns what the other fold lacks of this one, if that fold is the one on which the last journal stood, and is unchanged.
-func (ss *session) missing() (all []change, ok bool) {
-	last, err := openJournal(ss.store.path(lastJournalName), os.O_RDONLY, func(c change) { all = append(all, c) })
+// missing returns what the other fold lacks of the state, if that fold is the one on which the last journal stood, and is unchanged.
+func (ss *session) missing() (all *layers, ok bool) {
+	all = new(layers)
+	last, err := openJournal(ss.store.path(lastJournalName), os.O_RDONLY, all.put)
 	if err != nil {
 		return nil, false
 	}
@@ -119,27 +120,48 @@ func (ss *session) missing() (all []change, ok bool) {
 	if last.verify(ss.store.path(foldNames[last.fold])) != nil {
 		return nil, false
 	}
+	for n := range ss.layers {
+		for k, v := range ss.layers[n].at {
+			all[n].put(k, v)
+		}
+	}
 	return all, true
 }
 
 // apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
-func (ss *session) apply(path string, changes []change) (used, free int64, err error) {
+func (ss *session) apply(path string, changed *layers) (used, free int64, err error) {
+	unmap(ss.tx)
+	return changed.write(path, ss.journal.last, ss.schema)
+}
+
+// write writes changes into a fold, and its generation and schema. It returns how many bytes up to the last page that was ever
+// used, and how many of these are in free pages.
+func (l *layers) write(path string, generation uint64, version uint32) (used, free int64, err error) {
 	err = guarded(path, nil, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
-		if err := db.Update(func(tx *bolt.Tx) error { return write(tx, changes, ss.journal.last, ss.schema) }); err != nil {
+		if err := l.writeAll(db, generation, version); err != nil {
 			return err
 		}
 		stats := db.Stats()
 		free = int64(stats.FreePageN+stats.PendingPageN) * int64(db.Info().PageSize)
-		used, err = usedBytes(db)
-		return err
+		return db.View(func(tx *bolt.Tx) error { used = tx.Size(); return nil })
 	})
 	return used, free, err
 }
 
-// usedBytes returns the size of the file up to the last page that was ever used.
-func usedBytes(db *bolt.DB) (n int64, err error) {
-	err = db.View(func(tx *bolt.Tx) error { n = tx.Size(); return nil })
-	return n, err
+// writeAll writes only so many changes in one transaction as take little memory: the last one syncs them all, and no journal stands
+// on the fold yet.
+func (l *layers) writeAll(db *bolt.DB, generation uint64, version uint32) error {
+	for all := l.changes(); ; all = all[writtenAtOnce:] {
+		part := all[:min(len(all), writtenAtOnce)]
+		db.NoSync, db.NoFreelistSync = len(part) < len(all), len(part) < len(all)
+		err := db.Update(func(tx *bolt.Tx) error {
+			unmap(tx)
+			return write(tx, part, generation, version)
+		})
+		if err != nil || !db.NoSync {
+			return err
+		}
+	}
 }
 
 // write writes changes into the buckets of a fold, and its generation and schema.
@@ -152,21 +174,20 @@ func write(tx *bolt.Tx, changes []change, generation uint64, version uint32) err
 		}
 		open[n] = b
 	}
+	var err error
 	for _, c := range changes {
-		b := open[c.bucket]
-		put := func() error { return b.Put([]byte(c.key), c.value) }
 		if c.value == nil {
-			put = func() error { return b.Delete([]byte(c.key)) }
-		}
-		if err := put(); err != nil {
-			return fmt.Errorf("write %s: %w", buckets[c.bucket], err)
+			err = errors.Join(err, open[c.bucket].Delete([]byte(c.key)))
+		} else {
+			err = errors.Join(err, open[c.bucket].Put([]byte(c.key), c.value))
 		}
 	}
-	meta := tx.Bucket(bucketMeta)
-	if err := meta.Put(keyGeneration, binary.BigEndian.AppendUint64(nil, generation)); err != nil {
-		return err
+	meta, v := tx.Bucket(bucketMeta), binary.BigEndian.AppendUint32(nil, version)
+	err = errors.Join(err, meta.Put(keyGeneration, binary.BigEndian.AppendUint64(nil, generation)), meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
+	if err != nil {
+		return fmt.Errorf("write fold: %w", err)
 	}
-	return putSchema(meta, version)
+	return nil
 }
 
 // copyFold copies the fold on which the journal stands, without its free pages. The copy gets checksums of its own, so
@@ -175,20 +196,37 @@ func (ss *session) copyFold(temp string) error {
 	if err := ss.journal.verify(ss.db.Path()); err != nil {
 		return err
 	}
-	to, err := bolt.Open(temp, 0o600, &bolt.Options{NoSync: true})
+	to, err := bolt.Open(temp, 0o600, &bolt.Options{NoSync: true}) // apply syncs what it adds, and with it all
 	if err != nil {
 		return err
 	}
-	return errors.Join(bolt.Compact(to, ss.db, copiedAtOnce), to.Close()) // apply syncs what it adds, and with it all
+	for _, name := range buckets {
+		if from := ss.tx.Bucket(name); from != nil && err == nil {
+			err = ss.copyBucket(to, name, from.Cursor())
+		}
+	}
+	return errors.Join(err, to.Close())
+}
+
+// copyBucket copies a bucket as bolt.Compact does, which would map the whole file.
+func (ss *session) copyBucket(to *bolt.DB, name []byte, c *bolt.Cursor) (err error) {
+	for k, v := c.First(); k != nil && err == nil; unmap(ss.tx) {
+		err = to.Update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(name)
+			for size := 0; k != nil && err == nil && size < copiedAtOnce; k, v = c.Next() {
+				b.FillPercent, size = 0.9, size+len(k)+len(v)
+				err = b.Put(k, v)
+			}
+			return err
+		})
+	}
+	return err
 }
 
 // Compact makes a fold without free pages, alone on the node, and returns the sizes of the state before and after. A crash
 // leaves the state as it was, or the new one.
 func (s *Store) Compact(ctx context.Context) (before, after int64, err error) {
-	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return 0, 0, ErrNoState
-	}
-	err = s.locked(ctx, func() error {
+	err = s.existing(ctx, func() error {
 		if err := s.ensure(); err != nil {
 			return err
 		}

@@ -110,7 +110,7 @@ func (t *Tx) flip(network string, addrs []netip.Addr, want bool, wrong func(neti
 			err = b.Put(k, sealChunk(k, c))
 		}
 		if err != nil {
-			return fmt.Errorf("index %s: %w", a, err)
+			return err
 		}
 	}
 	return nil

@@ -68,18 +68,21 @@ func (h header) encode() []byte {
 // headFixed is the length of a header without the checksums.
 const headFixed = len(journalMagic) + 1 + 3*8 + 4
 
+// decodeHeader reads a header. Another version counts only with a checksum: a flipped bit must not stop the node.
 func decodeHeader(data []byte) (h header, err error) {
 	const magic = len("limpet journal ")
-	switch {
-	case len(data) < framesAt || string(data[:magic]) != journalMagic[:magic]:
+	if len(data) < framesAt || string(data[:magic]) != journalMagic[:magic] {
 		return h, fmt.Errorf("journal without a header: %w", ErrDamaged)
-	case string(data[:len(journalMagic)]) != journalMagic:
-		return h, newerJournal(data)
 	}
 	count := int(binary.LittleEndian.Uint32(data[headFixed-4:]))
 	end := headFixed + 4*count
-	if count > mostSegments || data[len(journalMagic)] > 1 || binary.LittleEndian.Uint32(data[end:]) != crc32.ChecksumIEEE(data[:end]) {
+	switch {
+	case count > mostSegments || binary.LittleEndian.Uint32(data[end:]) != crc32.ChecksumIEEE(data[:end]):
 		return h, fmt.Errorf("checksum of the journal's header: %w", ErrDamaged)
+	case string(data[:len(journalMagic)]) != journalMagic:
+		return h, fmt.Errorf("journal %q: install the newer limpet-ipam again: %w", data[:len(journalMagic)-1], ErrNewer)
+	case data[len(journalMagic)] > 1:
+		return h, fmt.Errorf("journal on fold %d: %w", data[len(journalMagic)], ErrDamaged)
 	}
 	numbers := data[len(journalMagic)+1:]
 	h = header{
@@ -90,16 +93,6 @@ func decodeHeader(data []byte) (h header, err error) {
 		h.sums = append(h.sums, binary.LittleEndian.Uint32(data[headFixed+4*n:]))
 	}
 	return h, nil
-}
-
-// newerJournal is the error for a journal of another version. Only a header with a checksum counts: a flipped bit must not
-// stop the node.
-func newerJournal(data []byte) error {
-	count := int(binary.LittleEndian.Uint32(data[headFixed-4:]))
-	if end := headFixed + 4*count; count <= mostSegments && binary.LittleEndian.Uint32(data[end:]) == crc32.ChecksumIEEE(data[:end]) {
-		return fmt.Errorf("journal %q: install the newer limpet-ipam again: %w", data[:len(journalMagic)-1], ErrNewer)
-	}
-	return fmt.Errorf("journal without a header: %w", ErrDamaged)
 }
 
 // journal is an open journal.
@@ -115,7 +108,16 @@ type journal struct {
 }
 
 // openJournal opens a journal and calls see with the changes of its frames, in order.
-func openJournal(path string, flag int, see func(change)) (j *journal, err error) {
+func openJournal(path string, flag int, see func(change)) (*journal, error) {
+	return openWith(path, flag, (*journal).readHeader, see)
+}
+
+// openFrames opens a journal whose header is damaged. The first frame says on which generation it stands.
+func openFrames(path string, see func(change)) (*journal, error) {
+	return openWith(path, os.O_RDONLY, (*journal).guessHeader, see)
+}
+
+func openWith(path string, flag int, head func(*journal) error, see func(change)) (j *journal, err error) {
 	f, err := flock.Open(path, flag, 0)
 	if err != nil {
 		return nil, err
@@ -126,7 +128,10 @@ func openJournal(path string, flag int, see func(change)) (j *journal, err error
 		err = fmt.Errorf("%s in place of a journal: %w", info.Mode(), ErrDamaged)
 	}
 	if err == nil {
-		err = j.read(see)
+		err = head(j)
+	}
+	if err == nil {
+		err = j.readFrames(see)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
@@ -134,21 +139,29 @@ func openJournal(path string, flag int, see func(change)) (j *journal, err error
 	return j, nil
 }
 
-// read reads the header and the frames. The first frame that does not follow the one before it ends them: behind the last
-// commit there are zeros, frames of an earlier use, or a commit that was torn.
-func (j *journal) read(see func(change)) error {
-	if err := j.load(framesAt); err != nil {
+func (j *journal) readHeader() (err error) {
+	if err = j.load(framesAt); err != nil {
 		return err
 	}
-	var err error
-	if j.header, err = decodeHeader(j.data); err != nil {
-		return err
+	if j.header, err = decodeHeader(j.data); err == nil {
+		j.unsynced, j.before = j.data[unsyncedAt] != 0, j.own
 	}
-	j.unsynced = j.data[unsyncedAt] != 0
-	j.before = j.own
-	return j.readFrames(see)
+	return err
 }
 
+func (j *journal) guessHeader() error {
+	err := j.load(framesAt + frameHead)
+	if err == nil && len(j.data) < framesAt+frameHead {
+		err = fmt.Errorf("journal without frames: %w", ErrDamaged)
+	}
+	if err == nil {
+		j.generation, j.before = binary.LittleEndian.Uint64(j.data[framesAt+12:])-1, j.number(framesAt+8)
+	}
+	return err
+}
+
+// readFrames reads the frames. The first one that does not follow the one before it ends them: behind the last commit there are
+// zeros, frames of an earlier use, or a commit that was torn.
 func (j *journal) readFrames(see func(change)) error {
 	j.last, j.end = j.generation, framesAt
 	for {
@@ -182,16 +195,6 @@ func (j *journal) load(to int64) error {
 	return nil
 }
 
-// changes returns those of all commits since the fold, in order.
-func (j *journal) changes() (all []change, err error) {
-	for at := int64(framesAt); at < j.end && err == nil; {
-		next := at + frameHead + int64(binary.LittleEndian.Uint32(j.data[at:]))
-		err = eachChange(j.data[at+frameHead:next], func(c change) { all = append(all, c) })
-		at = next
-	}
-	return all, err
-}
-
 // frame returns the frame at a position, and where the next one begins. The payload is nil where there is no sound frame.
 func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64, err error) {
 	if err := j.load(at + frameHead); err != nil || int64(len(j.data)) < at+frameHead {
@@ -211,27 +214,6 @@ func (j *journal) frame(at int64) (generation uint64, payload []byte, next int64
 		return 0, nil, 0, nil
 	}
 	return generation, body[12:], next, nil
-}
-
-// openFrames opens a journal whose header is damaged. The first frame says on which generation it stands.
-func openFrames(path string, see func(change)) (j *journal, err error) {
-	f, err := flock.Open(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	j = &journal{file: f}
-	err = j.load(framesAt + frameHead)
-	if err == nil && len(j.data) < framesAt+frameHead {
-		err = fmt.Errorf("journal without frames: %w", ErrDamaged)
-	}
-	if err == nil {
-		j.generation, j.before = binary.LittleEndian.Uint64(j.data[framesAt+12:])-1, j.number(framesAt+8)
-		err = j.readFrames(see)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
-	}
-	return j, nil
 }
 
 // beyond calls see with the changes of all sound frames behind the end: the disk has lost or changed one before them.

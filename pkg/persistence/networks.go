@@ -119,7 +119,9 @@ func encodePoolUsage(p PoolUsage) ([]byte, error) {
 }
 
 func decodePoolUsage(data []byte) (p PoolUsage, err error) {
-	if p, err = decode(data, (*form).poolUsage); err != nil {
+	f := reading(data)
+	f.poolUsage(&p)
+	if err = f.end(); err != nil {
 		return PoolUsage{}, fmt.Errorf("decode pool usage: %w", err)
 	}
 	return p, nil

@@ -30,6 +30,21 @@ func (l *layer) put(k string, v []byte) {
 	l.at[k] = v
 }
 
+// layers are those of all buckets.
+type layers [maxBuckets]layer
+
+func (l *layers) put(c change) { l[c.bucket].put(c.key, c.value) }
+
+// changes returns all changes in the order of their keys.
+func (l *layers) changes() (all []change) {
+	for n := range l {
+		for _, k := range l[n].keys() {
+			all = append(all, change{byte(n), k, l[n].at[k]})
+		}
+	}
+	return all
+}
+
 // keys returns the changed keys in order.
 func (l *layer) keys() []string {
 	if l.stale {
@@ -110,7 +125,7 @@ func (b *bucket) Delete(k []byte) error {
 
 func (t *Tx) change(c change) {
 	t.changes = append(t.changes, c)
-	t.layers[c.bucket].put(c.key, c.value)
+	t.layers.put(c)
 }
 
 // NextSequence returns a number that is higher than all that the bucket has given out.
@@ -164,17 +179,20 @@ type cursor struct {
 // giveAfter is the number of entries after which a cursor gives back what it has read.
 const giveAfter = 1 << 9
 
-// giveBack unmaps the pages of the fold: one that is read as a whole does not fill the memory of the process. The next access
-// maps a page again, from the cache of the kernel.
+// giveBack unmaps the pages of the fold: one that is read as a whole does not fill the memory of the process.
 func (c *cursor) giveBack() {
 	if c.read++; c.read < giveAfter || c.base == nil {
 		return
 	}
 	c.read = 0
-	tx := c.base.Bucket().Tx()
-	if db := tx.DB(); db.IsReadOnly() { // else the map moves when the file grows
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, db.Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED)
+	if tx := c.base.Bucket().Tx(); tx.DB().IsReadOnly() {
+		unmap(tx)
 	}
+}
+
+// unmap unmaps the pages of a file. The next access maps a page again, from the cache of the kernel.
+func unmap(tx *bolt.Tx) {
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED)
 }
 
 // First moves to the first entry.

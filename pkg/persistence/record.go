@@ -1,7 +1,6 @@
 package persistence
 
 import (
-	"encoding"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +9,7 @@ import (
 	"hash/crc32"
 	"net/netip"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -39,11 +39,11 @@ func appendSum(to, body []byte) []byte {
 func unseal(data []byte) ([]byte, error) {
 	at := len(data) - sumSize
 	if at <= 0 || string(data[at:at+len(sumKey)]) != sumKey {
-		return nil, fmt.Errorf("record without a checksum: %w", ErrDamaged)
+		return nil, errors.New("record without a checksum")
 	}
 	body, want := data[:at], data[at+len(sumKey):len(data)-2]
 	if got := appendSum(make([]byte, 0, 8), body); string(got) != string(want) {
-		return nil, fmt.Errorf("checksum %s, want %s: %w", got, want, ErrDamaged)
+		return nil, fmt.Errorf("checksum %s, want %s", string(got), string(want)) // copies: the others stay on the stack
 	}
 	return body, nil
 }
@@ -51,7 +51,8 @@ func unseal(data []byte) ([]byte, error) {
 // form writes records, and reads them: one function names the fields of a record for both, in their order. The first use of
 // encoding/json for a type costs 0.2 ms, and each verb is a process.
 type form struct {
-	data  []byte // written so far, or left to read
+	data  []byte // written so far
+	left  string // left to read; the texts of a record are parts of it
 	reads bool
 	err   error
 }
@@ -68,20 +69,21 @@ func encode(fields func(*form)) ([]byte, error) {
 	return seal(f.data), nil
 }
 
-// decode reads a record.
-func decode[T any](data []byte, fields func(*form, *T)) (v T, err error) {
+// reading returns the form of a record that is read. Like its fields, it stays on the stack: a state may have a million.
+func reading(data []byte) form {
 	body, err := unseal(data)
-	if err != nil {
-		return v, err
-	}
-	f := form{data: body, reads: true}
-	if fields(&f, &v); f.err == nil && len(f.data) > 0 && f.data[0] != ',' {
+	return form{left: string(body), reads: true, err: err}
+}
+
+// end returns why a record could not be read.
+func (f *form) end() error {
+	if f.err == nil && len(f.left) > 0 && f.left[0] != ',' {
 		f.err = errOtherForm
 	}
-	if f.err != nil {
-		return v, fmt.Errorf("%w: %w", f.err, ErrDamaged)
+	if f.err == nil {
+		return nil
 	}
-	return v, nil
+	return fmt.Errorf("%w: %w", f.err, ErrDamaged)
 }
 
 // at writes or reads what stands before a value. It reports whether the value is to be written or read.
@@ -91,7 +93,7 @@ func (f *form) at(before string) bool {
 	case !f.reads:
 		f.data = append(f.data, before...)
 	case f.next(before):
-		f.data = f.data[len(before):]
+		f.left = f.left[len(before):]
 	default:
 		f.err = errOtherForm
 	}
@@ -103,66 +105,82 @@ func (f *form) may(before string, zero bool) bool {
 	if f.reads && !f.next(before) || !f.reads && zero {
 		return false
 	}
+	if f.reads && f.err == nil {
+		f.left = f.left[len(before):]
+		return true
+	}
 	return f.at(before)
 }
 
 // next reports whether the text comes next.
 func (f *form) next(text string) bool {
-	return len(f.data) >= len(text) && string(f.data[:len(text)]) == text
+	return len(f.left) >= len(text) && f.left[:len(text)] == text // strings.HasPrefix is two calls in the plugin
 }
 
 // plain returns the length of the longest beginning of a text that JSON has without escapes.
-func plain[T string | []byte](text T) int {
+func plain(text string) int {
+	const low = uint64(1<<' ' - 1 | 1<<'"' | 1<<'&' | 1<<'<' | 1<<'>') // of the first 64 characters
 	for i := range len(text) {
-		switch c := text[i]; {
-		case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&', c >= utf8.RuneSelf:
+		if c := text[i]; c >= utf8.RuneSelf || c == '\\' || c < 64 && low>>c&1 > 0 {
 			return i
 		}
 	}
 	return len(text)
 }
 
-// quoted reads a text. The bytes are those of the record, unless the text has escapes.
-func (f *form) quoted() []byte {
-	quoted := f.data
-	if !f.at(`"`) {
-		return nil
+// quoted reads a text.
+func (f *form) quoted() string {
+	quoted := f.left
+	if f.err == nil && (quoted == "" || quoted[0] != '"') {
+		f.err = errOtherForm
 	}
-	n := plain(f.data)
+	if f.err != nil {
+		return ""
+	}
+	f.left = quoted[1:]
+	n := plain(f.left)
 	end := n
-	for ; end < len(f.data) && f.data[end] != '"'; end++ {
-		if f.data[end] == '\\' {
+	for ; end < len(f.left) && f.left[end] != '"'; end++ {
+		if f.left[end] == '\\' {
 			end++
 		}
 	}
-	if end >= len(f.data) {
+	if end >= len(f.left) {
 		f.err = errOtherForm
-		return nil
+		return ""
 	}
-	f.data = f.data[end+1:]
+	f.left = f.left[end+1:]
 	if end == n {
 		return quoted[1 : n+1]
 	}
-	var text string
-	if json.Unmarshal(quoted[:end+2], &text) != nil {
+	return f.unquoted(quoted[:end+2])
+}
+
+// unquoted returns a text with escapes.
+func (f *form) unquoted(quoted string) (text string) {
+	if json.Unmarshal([]byte(quoted), &text) != nil {
 		f.err = errOtherForm
 	}
-	return []byte(text)
+	return text
 }
 
 func (f *form) text(before string, v *string) {
-	switch {
-	case !f.at(before):
-	case f.reads:
-		*v = string(f.quoted())
-	default:
-		f.data = appendText(f.data, *v)
+	if f.at(before) {
+		f.string(v)
 	}
 }
 
 func (f *form) mayText(before string, v *string) {
 	if f.may(before, *v == "") {
-		f.text("", v)
+		f.string(v)
+	}
+}
+
+func (f *form) string(v *string) {
+	if f.reads {
+		*v = f.quoted()
+	} else {
+		f.data = appendText(f.data, *v)
 	}
 }
 
@@ -175,20 +193,21 @@ func integer[T ~int | ~int64 | ~uint64 | ~uint8](f *form, before string, v *T) {
 		f.data = appendInteger(f.data, *v)
 		return
 	}
-	n := 0
-	for n < len(f.data) && (f.data[n] == '-' || '0' <= f.data[n] && f.data[n] <= '9') {
-		n++
+	n, size := 0, uint64(0)
+	if f.next("-") {
+		n = 1
 	}
-	text := string(f.data[:n])
-	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-		*v = T(i)
-	} else if u, err := strconv.ParseUint(text, 10, 64); err == nil {
-		*v = T(u)
+	for ; n < len(f.left) && '0' <= f.left[n] && f.left[n] <= '9'; n++ {
+		size = 10*size + uint64(f.left[n]-'0')
+	}
+	if *v = T(size); f.next("-") {
+		*v = -*v
 	}
 	var again [20]byte
-	if f.data = f.data[n:]; string(appendInteger(again[:0], *v)) != text { // no number, one with a leading zero, or too large for its type
+	if string(appendInteger(again[:0], *v)) != f.left[:n] { // no number, one with a leading zero, or too large for its type
 		f.err = errOtherForm
 	}
+	f.left = f.left[n:]
 }
 
 func mayInteger[T ~int | ~int64 | ~uint64 | ~uint8](f *form, before string, v *T) {
@@ -211,20 +230,28 @@ func (f *form) mayTrue(before string, v *bool) {
 	}
 }
 
-// value writes or reads a value that is a text in JSON.
-func (f *form) value(v interface {
-	encoding.TextMarshaler
-	encoding.TextUnmarshaler
-},
-) {
+// wall writes or reads a time.
+func (f *form) wall(t *time.Time) {
 	if f.reads {
-		if text := f.quoted(); f.err == nil && v.UnmarshalText(text) != nil {
+		if text := f.quoted(); f.err == nil && t.UnmarshalText([]byte(text)) != nil {
 			f.err = errOtherForm
 		}
 		return
 	}
-	text, err := v.MarshalText()
+	text, err := t.MarshalText()
 	f.data, f.err = appendText(f.data, string(text)), err
+}
+
+func (f *form) address(a *netip.Addr) {
+	if !f.reads {
+		text, _ := a.MarshalText() // an address always has a text
+		f.data = appendText(f.data, string(text))
+		return
+	}
+	var err error
+	if *a, err = netip.ParseAddr(f.quoted()); err != nil && f.err == nil {
+		f.err = errOtherForm
+	}
 }
 
 func (f *form) addresses(before string, v *[]netip.Addr) {
@@ -241,7 +268,7 @@ func (f *form) addresses(before string, v *[]netip.Addr) {
 		if f.reads {
 			*v = append(*v, netip.Addr{})
 		}
-		f.value(&(*v)[i])
+		f.address(&(*v)[i])
 	}
 	f.at("]")
 }
@@ -258,7 +285,7 @@ func appendText(b []byte, text string) []byte {
 func (f *form) moment(before string, m *reservation.Moment) {
 	if f.at(before) && f.at(`{"wall":`) {
 		wall := m.Wall.UTC()
-		if f.value(&wall); f.reads {
+		if f.wall(&wall); f.reads {
 			m.Wall = wall
 		}
 		f.mayText(`,"boot":`, &m.BootID)

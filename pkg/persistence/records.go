@@ -39,29 +39,45 @@ func (r Record) Addresses() []netip.Addr {
 	return r.Reservation.Addresses
 }
 
-// recordBuckets are the buckets of records, and functions that decode a record at its own key.
+// Clone returns a copy of the record that may be kept.
+func (r Record) Clone() Record {
+	if r.Attachment != nil {
+		return Record{Attachment: new(*r.Attachment)}
+	}
+	return Record{Reservation: new(*r.Reservation)}
+}
+
+// recordBuckets are the buckets of records. A reader decodes one record after the other at its own key, into the same
+// memory.
 var recordBuckets = []struct {
 	name   []byte
-	decode func(k, v []byte) (Record, error)
+	reader func() func(k, v []byte) (Record, error)
 }{
-	{bucketAttachments, func(k, v []byte) (Record, error) {
-		a, err := attachmentAt(k, v)
-		return Record{Attachment: &a}, err
+	{bucketAttachments, func() func(k, v []byte) (Record, error) {
+		a := new(reservation.Attachment)
+		return func(k, v []byte) (_ Record, err error) {
+			*a, err = attachmentAt(k, v)
+			return Record{Attachment: a}, err
+		}
 	}},
-	{bucketReservations, func(k, v []byte) (Record, error) {
-		r, err := reservationAt(k, v)
-		return Record{Reservation: &r}, err
+	{bucketReservations, func() func(k, v []byte) (Record, error) {
+		r := new(reservation.Reservation)
+		return func(k, v []byte) (_ Record, err error) {
+			*r, err = reservationAt(k, v)
+			return Record{Reservation: r}, err
+		}
 	}},
 }
 
 // EachRecord calls fn with each record of a network, or of all if its name is "", in the order of keys, until fn fails.
+// The next record takes the memory of the one before: fn keeps clones only.
 func (t *Tx) EachRecord(network string, fn func(Record) error) error {
 	var prefix []byte
 	if network != "" {
 		prefix = key(network, "")
 	}
 	for _, bucket := range recordBuckets {
-		if err := each(t.bucket(bucket.name), prefix, bucket.decode, fn); err != nil {
+		if err := each(t.bucket(bucket.name), prefix, bucket.reader(), fn); err != nil {
 			return err
 		}
 	}

@@ -110,16 +110,12 @@ func (t *Tx) PutReleased(r reservation.Release, now reservation.Moment) error {
 	if err != nil {
 		return fmt.Errorf("number release: %w", err)
 	}
-	if err := b.Put(binary.BigEndian.AppendUint64(nil, n), encodeRelease(r, d)); err != nil {
-		return fmt.Errorf("put release: %w", err)
-	}
+	err = b.Put(binary.BigEndian.AppendUint64(nil, n), encodeRelease(r, d))
 	c := b.Cursor()
-	for k, _ := c.First(); len(k) == 8 && binary.BigEndian.Uint64(k)+maxReleased <= n; k, _ = c.First() {
-		if err := b.Delete(k); err != nil {
-			return fmt.Errorf("delete release: %w", err)
-		}
+	for k, _ := c.First(); err == nil && len(k) == 8 && binary.BigEndian.Uint64(k)+maxReleased <= n; k, _ = c.First() {
+		err = b.Delete(k)
 	}
-	return nil
+	return err
 }
 
 // Released returns the addresses of a network that were released lately, for a pod: only UID and IfName of it count. A
@@ -160,20 +156,12 @@ func (t *Tx) Released(network string, pod reservation.Release, now reservation.M
 			r.Kept = append(r.Kept, addrs...)
 		}
 	}
-	return r, t.forgetReleased(over)
-}
-
-// forgetReleased deletes entries.
-func (t *Tx) forgetReleased(keys [][]byte) error {
-	if !t.writable {
-		return nil
-	}
-	for _, k := range keys {
-		if err := t.bucket(bucketReleased).Delete(k); err != nil {
-			return fmt.Errorf("delete release: %w", err)
+	if t.writable {
+		for _, k := range over {
+			err = errors.Join(err, t.bucket(bucketReleased).Delete(k))
 		}
 	}
-	return nil
+	return r, err
 }
 
 // encodeLastHolder returns a record with a checksum of its key and its fields. The fields are text that zero bytes
@@ -249,27 +237,20 @@ func (t *Tx) SomeLastHolders(network string, n int, spin uint64) ([]reservation.
 }
 
 // ForgetLastHolders deletes the records of addresses, because they are held again or their namespaces are gone.
-func (t *Tx) ForgetLastHolders(network string, addrs ...netip.Addr) error {
-	b := t.bucket(bucketLastHolders)
+func (t *Tx) ForgetLastHolders(network string, addrs ...netip.Addr) (err error) {
 	for _, a := range addrs {
-		if err := b.Delete(lastHolderKey(network, a)); err != nil {
-			return fmt.Errorf("forget last holder of %s: %w", a, err)
-		}
+		err = errors.Join(err, t.bucket(bucketLastHolders).Delete(lastHolderKey(network, a)))
 	}
-	return nil
+	return err
 }
 
 // remember stores for each address the namespace of the holder that is deleted, if the namespace is known.
-func (t *Tx) remember(last reservation.LastHolder, addrs []netip.Addr) error {
+func (t *Tx) remember(last reservation.LastHolder, addrs []netip.Addr) (err error) {
 	if last.NetNS.Inode == 0 {
 		return nil
 	}
-	for _, a := range addrs {
-		last.Address = a
-		err := t.bucket(bucketLastHolders).Put(lastHolderKey(last.Network, a), encodeLastHolder(last))
-		if err != nil {
-			return fmt.Errorf("remember last holder of %s: %w", a, err)
-		}
+	for _, last.Address = range addrs {
+		err = errors.Join(err, t.bucket(bucketLastHolders).Put(lastHolderKey(last.Network, last.Address), encodeLastHolder(last)))
 	}
-	return nil
+	return err
 }

@@ -37,12 +37,9 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err != nil {
 		return fmt.Errorf("encode reservation of %s: %w", r.Owner, err)
 	}
-	if err := t.bucket(bucketReservations).Put(ownerKey(r.Owner), data); err != nil {
-		return fmt.Errorf("put reservation of %s: %w", r.Owner, err)
-	}
 	t.follows = t.follows || r.Mode == reservation.Follow || r.OnLoan()
 	t.promise = true
-	return t.changeOrder(r, 1)
+	return errors.Join(t.bucket(bucketReservations).Put(ownerKey(r.Owner), data), t.changeOrder(r, 1))
 }
 
 // DeleteReservation deletes a reservation and frees its addresses. Deleting an unknown reservation is not an error. It refuses a
@@ -68,10 +65,7 @@ func (t *Tx) drop(o reservation.Owner, keep []netip.Addr, known bool) error {
 	if err := t.remember(last, r.Addresses); err != nil {
 		return err
 	}
-	if err := t.bucket(bucketReservations).Delete(ownerKey(o)); err != nil {
-		return fmt.Errorf("delete reservation of %s: %w", o, err)
-	}
-	return t.changeOrder(r, -1)
+	return errors.Join(t.bucket(bucketReservations).Delete(ownerKey(o)), t.changeOrder(r, -1))
 }
 
 // The bucket of the order holds the order in which reservations end and give way, and their number by namespace.
@@ -107,14 +101,16 @@ func orderEntries(r reservation.Reservation) (end, age, value []byte) {
 	if r.Lent != 0 {
 		mode = orderLent
 	}
+	owner, boot := key(r.Owner.Namespace, r.Owner.Pod, r.Owner.IfName), bootSum(d.From)
 	at := func(kind byte, first string, moment time.Duration) []byte {
-		k := append(orderKey(r.Owner.Network, kind, first), mode)
-		k = binary.BigEndian.AppendUint32(k, bootSum(d.From))
+		k := make([]byte, 0, len(r.Owner.Network)+2+len(first)+orderHead+len(owner))
+		k = append(append(append(append(k, r.Owner.Network...), 0, kind), first...), mode)
+		k = binary.BigEndian.AppendUint32(k, boot)
 		k = binary.BigEndian.AppendUint64(k, uint64(max(moment, 0)))
 		k = binary.BigEndian.AppendUint64(k, r.Seq)
-		return append(k, key(r.Owner.Namespace, r.Owner.Pod, r.Owner.IfName)...)
+		return append(k, owner...)
 	}
-	value = binary.BigEndian.AppendUint64(nil, uint64(d.From.Wall.Unix()))
+	value = binary.BigEndian.AppendUint64(make([]byte, 0, orderValue), uint64(d.From.Wall.Unix()))
 	value = binary.BigEndian.AppendUint32(value, uint32(d.From.Wall.Nanosecond()))
 	value = binary.BigEndian.AppendUint64(value, uint64(d.For))
 	return at(byEnd, "", d.From.Up+d.For), at(byAge, r.Owner.Namespace+"\x00", d.From.Up), value
@@ -140,8 +136,5 @@ func (t *Tx) changeOrder(r reservation.Reservation, by int) error {
 	} else {
 		err = errors.Join(err, b.Delete(count))
 	}
-	if err != nil {
-		return fmt.Errorf("order reservation of %s: %w", r.Owner, err)
-	}
-	return t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved += int64(by) })
+	return errors.Join(err, t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved += int64(by) }))
 }

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -24,7 +25,7 @@ type Salvaged struct {
 	// Read are the records that could be read. Complete is true when the state held no others.
 	Read     reservation.Records
 	Complete bool
-	// Unreferenced are records from all pages of the file, which may not have been in use any more. A record may be there in
+	// Unreferenced are records from anywhere in the files, which may not have been in use any more. A record may be there in
 	// several versions.
 	Unreferenced reservation.Records
 
@@ -65,11 +66,8 @@ func (s *Store) salvage() (Salvaged, error) {
 		}
 	}
 	var left Salvaged
-	for _, name := range foldNames {
-		left.readPages(s.path(name))
-	}
-	for _, all := range [][]change{last.changes, last.beyond, now.changes, now.beyond} {
-		collectChanges(&left.Unreferenced, all)
+	for _, name := range backedUp {
+		left.scan(s.path(name))
 	}
 	return left, nil
 }
@@ -134,58 +132,40 @@ func (s *Store) attempt(a attempt) (left Salvaged, err error) {
 	return left, err
 }
 
-// The layout of a page of a bbolt file.
-const (
-	pageHead   = 16 // number (8), flags (2), count (2), number of further pages (4)
-	pageEntry  = 16 // flags (4), position of the key from here (4), length of the key (4), of the value (4)
-	leafFlag   = 2
-	bucketFlag = 1
-	bucketHead = 16 // before the page of a bucket inside of an entry
-	mostPages  = 16 // of one record
-)
+// mostRecord is longer than any record.
+const mostRecord = 64 << 10
 
-// readPages collects the records of all pages of a fold that has no checksum, in use or not: each record has one of its own.
-func (l *Salvaged) readPages(path string) {
+// recordBegin is what each record begins with.
+const recordBegin = `{"owner":{"net":`
+
+// scan collects the records that stand anywhere in a file, in use or not: each has a checksum of its own.
+func (l *Salvaged) scan(path string) {
 	f, err := flock.Open(path, os.O_RDONLY, 0)
 	if err != nil {
 		return
 	}
 	defer func() { _ = f.Close() }() // opened for reading only
-	size := int64(os.Getpagesize())
-	data := make([]byte, mostPages*size)
-	for at := int64(0); ; at += size {
+	block := make([]byte, 2*mostRecord)
+	for at := int64(0); ; {
 		if at, err = f.Seek(at, unix.SEEK_DATA); err != nil {
-			return // behind the last page, or not a file
+			return // behind the end, or not a file
 		}
-		n, _ := f.ReadAt(data[:size], at) // what cannot be read has no records
-		page := data[:n]
-		if n < pageHead || binary.LittleEndian.Uint16(page[8:]) != leafFlag {
-			continue
-		}
-		if more := int64(binary.LittleEndian.Uint32(page[12:])); more > 0 {
-			n, _ = f.ReadAt(data[:min(more+1, mostPages)*size], at)
-			page = data[:n]
-		}
-		l.readPage(page, false)
+		n, _ := f.ReadAt(block, at) // what cannot be read has no records
+		step := min(mostRecord, n/4096*4096+4096)
+		l.scanBlock(block[:n], step)
+		at += int64(step)
 	}
 }
 
-// readPage collects the records of a page, also of buckets that are so small that they are kept inside of an entry.
-func (l *Salvaged) readPage(page []byte, inside bool) {
-	for i := range int(binary.LittleEndian.Uint16(page[10:])) {
-		if pageHead+(i+1)*pageEntry > len(page) {
+// scanBlock collects the records that begin in a block before a position.
+func (l *Salvaged) scanBlock(block []byte, before int) {
+	for at := 0; ; at++ {
+		next := bytes.Index(block[at:], []byte(recordBegin))
+		if at += next; next < 0 || at >= before {
 			return
 		}
-		entry := page[pageHead+i*pageEntry:]
-		number := func(n int) uint64 { return uint64(binary.LittleEndian.Uint32(entry[4*n:])) }
-		k, v := number(1), number(1)+number(2)
-		end := v + number(3)
-		switch {
-		case end > uint64(len(entry)):
-		case number(0) != bucketFlag:
-			collect(&l.Unreferenced, entry[k:v], entry[v:end])
-		case !inside && end-v >= bucketHead+pageHead:
-			l.readPage(entry[v+bucketHead:end], true)
+		if size := bytes.Index(block[at:], []byte(sumKey)) + sumSize; size >= sumSize && at+size <= len(block) {
+			collect(&l.Unreferenced, nil, block[at:at+size])
 		}
 	}
 }

@@ -32,10 +32,7 @@ func (s *Store) raise() error {
 
 // Downgrade writes the layout that the former version reads, alone on the node, unless a record follows.
 func (s *Store) Downgrade(ctx context.Context) error {
-	if initialized, err := s.Initialized(); err == nil && !initialized {
-		return ErrNoState
-	}
-	return s.locked(ctx, func() error { return s.relayout(schema, (*session).noneFollows) })
+	return s.existing(ctx, func() error { return s.relayout(schema, (*session).noneFollows) })
 }
 
 // relayout writes a version of the layout into both folds, unless check fails.
@@ -46,7 +43,7 @@ func (s *Store) relayout(version uint32, check func(*session) error) error {
 				return err
 			}
 			ss.schema = version
-			_, err := ss.fold(false)
+			_, err := ss.fold(true)
 			return err
 		})
 		if err != nil {
@@ -71,12 +68,6 @@ func (ss *session) noneFollows() error {
 		})
 	})
 	return err
-}
-
-// putSchema writes a version of the layout and its checksum.
-func putSchema(meta *bolt.Bucket, version uint32) error {
-	v := binary.BigEndian.AppendUint32(nil, version)
-	return errors.Join(meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
 }
 
 // schemaSum returns the checksum of a version of the layout.

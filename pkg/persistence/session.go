@@ -18,7 +18,7 @@ type session struct {
 	db      *bolt.DB
 	tx      *bolt.Tx
 	schema  uint32
-	layers  [maxBuckets]layer
+	layers  layers
 }
 
 // use opens the state under the lock that the caller holds, and runs fn, unless the state is not what was written. A
@@ -29,7 +29,7 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 	if ss.mark, err = s.readMark(); err != nil {
 		return err
 	}
-	ss.journal, err = openJournal(s.path(journalName), flag, ss.see)
+	ss.journal, err = openJournal(s.path(journalName), flag, ss.layers.put)
 	if errors.Is(err, os.ErrNotExist) {
 		return s.lost()
 	}
@@ -51,10 +51,6 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 			return fn(ss)
 		})
 	})
-}
-
-func (ss *session) see(c change) {
-	ss.layers[c.bucket].put(c.key, c.value)
 }
 
 // openFold opens the fold, and compares a segment with its checksum. Whether, and which one, is a matter of chance, so that

@@ -1,6 +1,7 @@
 package persistence_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"os"
@@ -73,6 +74,53 @@ func TestEachRecord(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("network %q: %q, want %q", network, got, want)
 		}
+	}
+}
+
+// TestAReaderDelaysAFold has a reader in the fold that a verb would write. The fold waits for its end, and is replaced by a copy
+// only when the journal is full: the copy of a large fold would take a verb seconds.
+func TestAReaderDelaysAFold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		beside, after int // commits of 20 kB beside the reader and after it, of which four fill what is folded
+		copied        bool
+	}{
+		"the reader ends":     {6, 1, false},
+		"the journal is full": {16, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := filled(t, 100)
+			n := 0
+			write := func() {
+				n++
+				update(t, s, func(tx *persistence.Tx) error { return tx.SetConfig("net", bytes.Repeat([]byte{byte(n)}, 20_000)) })
+			}
+			read := persistence.ActiveFold(s.Dir())
+			before, err := os.Stat(read)
+			must(t, err)
+			view(t, s, func(*persistence.Tx) error {
+				for persistence.ActiveFold(s.Dir()) == read {
+					write()
+				}
+				for range tc.beside {
+					write()
+				}
+				if folded := persistence.ActiveFold(s.Dir()) == read; folded != tc.copied {
+					t.Errorf("after %d commits beside a reader: folded: %t", tc.beside, folded)
+				}
+				return nil
+			})
+			for range tc.after {
+				write()
+			}
+			after, err := os.Stat(read)
+			must(t, err)
+			if persistence.ActiveFold(s.Dir()) != read || os.SameFile(before, after) == tc.copied {
+				t.Errorf("the journal stands on %s, a copy: %t", persistence.ActiveFold(s.Dir()), !os.SameFile(before, after))
+			}
+			if report, err := s.Audit(t.Context(), nil); err != nil || len(report.Faults) > 0 || report.Attachments != 100 {
+				t.Errorf("audit: %+v, %v", report, err)
+			}
+		})
 	}
 }
 

@@ -157,6 +157,14 @@ func (s *Store) locked(ctx context.Context, fn func() error) (err error) {
 	return fn()
 }
 
+// existing is locked for a node that has a state. It makes no lock file on another one.
+func (s *Store) existing(ctx context.Context, fn func() error) error {
+	if initialized, err := s.Initialized(); err == nil && !initialized {
+		return ErrNoState
+	}
+	return s.locked(ctx, fn)
+}
+
 // lock takes the lock file: writers in the order of their calls, readers as the kernel lets them.
 func (s *Store) lock(ctx context.Context, how int) (*os.File, error) {
 	path := filepath.Join(s.dir, lockName)

@@ -3,6 +3,7 @@ package persistence
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -51,7 +52,7 @@ func (t *Tx) CountRecovery() error {
 // cannot have two holders (rule 1).
 type Tx struct {
 	base     *bolt.Tx // of the fold; nil while a state is made
-	layers   *[maxBuckets]layer
+	layers   *layers
 	open     [maxBuckets]bucket
 	writable bool
 	changes  []change
@@ -69,7 +70,7 @@ func (t *Tx) schema() uint32 {
 
 // newTx returns a read-write transaction on a file, or on nothing. It has no journal: the caller writes the changes.
 func newTx(base *bolt.Tx) *Tx {
-	return &Tx{base: base, layers: new([maxBuckets]layer), writable: true}
+	return &Tx{base: base, layers: new(layers), writable: true}
 }
 
 // NextSeq returns a number that is higher than all numbers before.
@@ -180,26 +181,12 @@ func (t *Tx) PutAttachment(a reservation.Attachment) error {
 	if err != nil {
 		return fmt.Errorf("encode attachment %s: %w", a.ID, err)
 	}
-	if err := t.indexOwner(a); err != nil {
-		return err
+	if a.Owner.Named() {
+		err = t.bucket(bucketOwners).Put(indexKey(a), nil)
 	}
 	t.follows = t.follows || a.Mode == reservation.Follow || a.Guest != 0
 	t.promise = t.promise || a.Claimed != nil || a.Mode.Keeps() || a.Guest != 0
-	if err := t.bucket(bucketAttachments).Put(attachmentKey(a.ID), data); err != nil {
-		return fmt.Errorf("put attachment %s: %w", a.ID, err)
-	}
-	return nil
-}
-
-// indexOwner adds an attachment to the index by owner.
-func (t *Tx) indexOwner(a reservation.Attachment) error {
-	if !a.Owner.Named() {
-		return nil
-	}
-	if err := t.bucket(bucketOwners).Put(indexKey(a), nil); err != nil {
-		return fmt.Errorf("index attachment %s: %w", a.ID, err)
-	}
-	return nil
+	return errors.Join(err, t.bucket(bucketAttachments).Put(attachmentKey(a.ID), data))
 }
 
 // DeleteAttachment deletes an attachment and frees its addresses. Deleting an unknown attachment is not an error.
@@ -215,15 +202,7 @@ func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 	if err := t.remember(last, a.Addresses); err != nil {
 		return err
 	}
-	if a.Owner.Named() {
-		if err := t.bucket(bucketOwners).Delete(indexKey(a)); err != nil {
-			return fmt.Errorf("unindex attachment %s: %w", id, err)
-		}
-	}
-	if err := t.bucket(bucketAttachments).Delete(attachmentKey(id)); err != nil {
-		return fmt.Errorf("delete attachment %s: %w", id, err)
-	}
-	return nil
+	return errors.Join(t.bucket(bucketOwners).Delete(indexKey(a)), t.bucket(bucketAttachments).Delete(attachmentKey(id)))
 }
 
 // Reservation returns the reservation of an owner, lapsed or not.

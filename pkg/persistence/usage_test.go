@@ -3,7 +3,6 @@ package persistence_test
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -82,78 +81,6 @@ func TestRecoveryKeepsTheLimits(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, usage(t, s)); diff != "" || want.Refused != 1 {
 		t.Errorf("(-before +after):\n%s", diff)
-	}
-}
-
-// TestWhatLimitsAndCountersSurvive has limits, a counter and a cursor in both folds, and later ones in a commit that is not
-// synced. It covers the rows of both in docs/design/0004-recovery.md.
-func TestWhatLimitsAndCountersSurvive(t *testing.T) {
-	change := func(n int) func(*persistence.Tx) error {
-		return func(tx *persistence.Tx) error {
-			limits := reservation.Limits{Share: reservation.Share{Pods: int64(n)}}
-			return errors.Join(tx.SetLimits("net", limits), tx.CountRefused("net"), tx.SetCursor("net", 0, v4(n)))
-		}
-	}
-	back := func(t *testing.T, s *persistence.Store, folded files) {
-		files{"limpet.journal": folded["limpet.journal"]}.write(t, s.Dir())
-	}
-	for name, tc := range map[string]struct {
-		happens func(t *testing.T, s *persistence.Store, folded files)
-		restart bool
-		want    int // the first change, or the second
-		rebuilt uint64
-	}{
-		"the end of a process": {func(*testing.T, *persistence.Store, files) {}, false, 2, 0},
-		"a loss of power":      {back, true, 1, 0},
-		"a torn write": {func(t *testing.T, s *persistence.Store, folded files) {
-			path, data := journalOf(t, s.Dir())
-			for i, b := range folded["limpet.journal"] {
-				if data[i] != b {
-					data[i] = b // of many
-					break
-				}
-			}
-			must(t, os.WriteFile(path, data, 0o600))
-		}, true, 1, 0},
-		"a flipped bit": {func(t *testing.T, s *persistence.Store, _ files) {
-			data, err := os.ReadFile(persistence.ActiveFold(s.Dir()))
-			must(t, err)
-			data[4100] ^= 1
-			must(t, os.WriteFile(persistence.ActiveFold(s.Dir()), data, 0o600))
-		}, false, 2, 1},
-		"an earlier journal": {back, false, 1, 1},
-		"a verb that fails": {func(t *testing.T, s *persistence.Store, _ files) {
-			failed := errors.New("failed")
-			if err := s.Update(t.Context(), func(tx *persistence.Tx) error { return errors.Join(change(3)(tx), failed) }); !errors.Is(err, failed) {
-				t.Error(err)
-			}
-		}, false, 2, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			up := time.Hour
-			s := persistence.New(persistence.Options{Dir: t.TempDir(), Rebuild: asRead, Uptime: func() time.Duration { return up }})
-			update(t, s, change(1))
-			for range 2 {
-				_, _, err := s.Compact(t.Context())
-				must(t, err)
-			}
-			folded := filesOf(t, s.Dir())
-			update(t, s, change(2))
-			if tc.happens(t, s, folded); tc.restart {
-				up = time.Second
-			}
-			update(t, s, put(1))
-			want := persistence.PoolUsage{Refused: uint64(tc.want), Limits: &reservation.Limits{Share: reservation.Share{Pods: int64(tc.want)}}}
-			if diff := cmp.Diff(want, usage(t, s)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			view(t, s, func(tx *persistence.Tx) error {
-				if got := tx.Cursor("net", 0); got != v4(tc.want) || tx.Recoveries() != tc.rebuilt {
-					t.Errorf("cursor %s, rebuilt %d times", got, tx.Recoveries())
-				}
-				return nil
-			})
-		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 )
 
 // Call is one execution of a plugin.
@@ -20,6 +21,9 @@ type Call struct {
 	Args      string // CNI_ARGS
 	Path      string // CNI_PATH
 	Stdin     []byte // the network configuration
+
+	// Through is a program with its arguments that runs the plugin; none when empty.
+	Through []string
 }
 
 // Answer is what a plugin said.
@@ -30,7 +34,8 @@ type Answer struct {
 
 // Command returns the process, not started.
 func (c Call) Command(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.Plugin)
+	line := append(slices.Clone(c.Through), c.Plugin)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = []string{
 		"CNI_COMMAND=" + c.Verb, "CNI_CONTAINERID=" + c.Container, "CNI_IFNAME=" + c.IfName,
 		"CNI_NETNS=" + c.NetNS, "CNI_ARGS=" + c.Args, "CNI_PATH=" + c.Path,

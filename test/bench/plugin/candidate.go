@@ -23,6 +23,8 @@ type candidate struct {
 	ranges string // one range
 	// asks makes pods ask for a reservation.
 	asks bool
+	// through is the program that runs the plugin; none when empty.
+	through []string
 	// had are the addresses of pods that ask, by name: a DEL without the result of its ADD undoes the ADD.
 	had sync.Map
 	// fill attaches n addresses in the state.
@@ -46,7 +48,7 @@ func newLimpet(b cniexec.Binaries, dir string) *candidate {
 // call returns the call of a verb for a pod, as a Kubernetes runtime makes it. The log of limpet-ipam is beside the state, not in the machine's directory.
 func (c *candidate) call(verb, pod string) cniexec.Call {
 	return cniexec.Call{
-		Plugin: c.plugin, Verb: verb, Container: "sandbox-" + pod, IfName: "eth0", NetNS: "/run/netns/cni-" + pod, Path: filepath.Dir(c.plugin),
+		Through: c.through, Plugin: c.plugin, Verb: verb, Container: "sandbox-" + pod, IfName: "eth0", NetNS: "/run/netns/cni-" + pod, Path: filepath.Dir(c.plugin),
 		Args: fmt.Sprintf("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=%s;K8S_POD_INFRA_CONTAINER_ID=sandbox-%s;K8S_POD_UID=uid-%s", pod, pod, pod),
 		Stdin: fmt.Appendf(nil, `{"cniVersion":"1.0.0","name":%q,"type":"ptp","ipam":{"type":"x","dataDir":%q,"logFile":%q,"ranges":[[%s]],"routes":[{"dst":"0.0.0.0/0"}]}%s}`,
 			network, c.dir, filepath.Join(c.dir, "ipam.log"), c.ranges, c.more(verb, pod)),

@@ -49,6 +49,7 @@ type bench struct {
 	dir      string
 	only     string
 	begin    time.Time
+	through  []string // runs the plugins; none when empty
 }
 
 func runAll(ctx context.Context, root, upstream, out, parent, only string) error {
@@ -110,6 +111,9 @@ func (b bench) all(ctx context.Context) (report, error) {
 			return r, err
 		}
 		r.loads = append(r.loads, p)
+	}
+	if r.disturbed, err = runDisturbed(ctx, b); err != nil {
+		return r, err
 	}
 	for _, used := range []int{0, 50_000} {
 		b.progress("memory", used, 50_000)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/limpet-io/limpet/test/cniexec"
 )
@@ -106,4 +107,18 @@ func highestPeak(ctx context.Context, c *candidate) (highest int64, err error) {
 		highest = max(highest, added, ended)
 	}
 	return highest, nil
+}
+
+// cpu returns the least CPU time of a command on the state, in three runs.
+func (c *candidate) cpu(ctx context.Context, command string) (least time.Duration, err error) {
+	for range 3 {
+		cmd := exec.CommandContext(ctx, c.plugin, command, "--data-dir", c.dir)
+		if err := cmd.Run(); err != nil {
+			return 0, fmt.Errorf("%s: %w", command, err)
+		}
+		if took := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(); least == 0 || took < least {
+			least = took
+		}
+	}
+	return least, nil
 }

@@ -15,6 +15,7 @@ type report struct {
 	scenarios []scenarioResult
 	loads     []loadResult
 	share     shareResult
+	disturbed []disturbedResult
 	memory    []memory
 	took      time.Duration
 }
@@ -85,6 +86,7 @@ Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and u
 			t.hostLocal.perSecond(), t.limpet.perSecond(), t.limpet.perSecond()/t.hostLocal.perSecond(), t.hostLocal.seconds(), t.limpet.seconds())
 	}
 	r.share.rows(&w)
+	r.disturbedRows(&w)
 	w.WriteString("\n## Memory of one process\n\nThe highest resident memory of an ADD or DEL, including mapped pages of the state file.\n\n| state | host-local | limpet-ipam |\n|---|---|---|\n")
 	for _, m := range r.memory {
 		hostLocal := "–"

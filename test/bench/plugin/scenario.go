@@ -28,6 +28,8 @@ type scenario struct {
 	limpetOnly bool
 	// memory tells to measure the memory of the verbs, too.
 	memory bool
+	// commands are those whose CPU time is measured afterwards.
+	commands []string
 	// check looks at the state of limpet-ipam after so many runs of the steps; nil for no check.
 	check func(ctx context.Context, c *candidate, runs int) error
 }
@@ -56,7 +58,7 @@ var scenarios = []scenario{
 	{name: "1 000 in use", used: 1000, rounds: 150, repeat: 1, prepare: inUse, steps: []step{add, end, unknown}},
 	{name: "10 000 in use", used: 10_000, rounds: 60, repeat: 2, prepare: inUse, steps: []step{add, end, unknown}},
 	{name: fiftyThousand, used: 50_000, rounds: 25, repeat: 8, prepare: inUse, steps: []step{add, end, unknown}},
-	{name: aMillion, used: 1_000_000, rounds: 200, repeat: 1, prepare: million, steps: []step{add, end, unknown}, limpetOnly: true, memory: true},
+	{name: aMillion, used: 1_000_000, rounds: 200, repeat: 1, prepare: million, steps: []step{add, end, unknown}, limpetOnly: true, memory: true, commands: []string{"list", "check"}},
 	{name: "10 000 in use, the only free one behind the cursor", used: 10_000, rounds: 40, repeat: 3, prepare: fullButOne, steps: []step{add, end}},
 	{name: "50 000 in use, the only free one behind the cursor", used: 50_000, rounds: 15, repeat: 8, prepare: fullButOne, steps: []step{add, end}},
 	{name: "50 000 reserved", used: 50_000, rounds: 200, repeat: 1, prepare: reserved, steps: []step{add, end, claim, unclaim}, limpetOnly: true},
@@ -188,6 +190,7 @@ type scenarioResult struct {
 	scenario
 	hostLocal, limpet, empty times
 	peaks                    []memory
+	cpu                      []time.Duration // of the commands
 }
 
 // participant is a candidate in a scenario.
@@ -215,6 +218,7 @@ func (s scenario) run(ctx context.Context, b bench) (scenarioResult, error) {
 		all = all[1:]
 	}
 	for _, one := range all {
+		one.through = b.through
 		if err := s.prepare(ctx, one.candidate, one.used); err != nil {
 			return p, err
 		}
@@ -233,6 +237,10 @@ func (s scenario) run(ctx context.Context, b bench) (scenarioResult, error) {
 	}
 	if err == nil && s.memory {
 		p.peaks, err = s.measurePeaks(ctx, all)
+	}
+	for _, command := range s.commands {
+		took, cpuErr := all[0].cpu(ctx, command)
+		p.cpu, err = append(p.cpu, took), errors.Join(err, cpuErr)
 	}
 	return p, err
 }
