@@ -52,7 +52,7 @@ func (j *Judge) askPeers(ctx context.Context, c inquiry) {
 	for i := range c.covering {
 		of := &c.covering[i]
 		b, _ := budget.Of(of.object) // the valid part of the rules holds
-		if b.Exempt = of.matcher.Exempts(c.request.Pod); of.divided == nil || !of.leaves && !b.Judges(c.vector) {
+		if b.Exempt = of.matcher.Exempts(c.request.Pod); of.divided == nil || len(of.divided.Spec.Federation) == 0 || !of.leaves && !b.Judges(c.vector) {
 			continue
 		}
 		all.Go(func() { of.sites = SitesOf(ctx, j.peers.Cluster, j.peers.Read, of.divided) })
