@@ -194,6 +194,9 @@ func TestSharesOfFormerBudgetsGo(t *testing.T) {
 	ns := env.Namespace(t)
 	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "00000000-0000-0000-0000-000000000000"}}
 	book.Shares = []limpetv1alpha1.BudgetShare{{Budget: "dpdb/former", UID: "former", Group: "g"}}
+	for i := range 17 { // the most that spec.federation takes
+		book.Shares[0].Units = append(book.Shares[0].Units, limpetv1alpha1.PeerUnits{Site: fmt.Sprint("/peer/", i)})
+	}
 	b := divided(ns, nil)
 	b.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Name: "db"}}
 	env.Create(t, book, b)
