@@ -65,7 +65,7 @@ func New(o Options) *Peers {
 // errUnnamed is returned where this cluster has no name, and so none that others could use.
 var errUnnamed = errors.New("is in another cluster, and this one has no name: set --cluster-name of the controller")
 
-// ErrNotNamed is the same for a budget that does not exist: whoever names any budgets does not learn which exist.
+// ErrNotNamed is the same for a budget that does not exist: a user who names budgets of others does not learn which exist.
 var ErrNotNamed = errors.New("does not exist, or does not name this budget in spec.federation")
 
 // Read reads a budget past any cache.

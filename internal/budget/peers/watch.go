@@ -64,7 +64,7 @@ func (p *Peers) watch(c *connection, config *rest.Config) error {
 	return nil
 }
 
-// short leaves out what nobody reads: a cluster may have thousands of budgets without federation.
+// short leaves out what no reader reads: a cluster may have thousands of budgets without federation.
 func short(o any) (any, error) {
 	if b, ok := o.(*limpetv1alpha1.DistributedPodDisruptionBudget); ok {
 		b.ManagedFields, b.Spec.Selector, b.Spec.Groups, b.Status.Groups, b.Status.FederatedStatuses = nil, nil, nil, nil, nil

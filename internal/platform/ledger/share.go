@@ -29,14 +29,14 @@ type PeerUnits struct {
 
 // Number is what the share lets the site do: how many pods may be unavailable here, or how many must be available.
 func (s Share) Number() int32 {
-	came := int64(0)
+	net := int64(0)
 	for _, p := range s.Peers {
-		came += p.Taken - p.Sent
+		net += p.Taken - p.Sent
 	}
 	if s.Least {
-		return s.Base - int32(came)
+		return s.Base - int32(net)
 	}
-	return s.Base + int32(came)
+	return s.Base + int32(net)
 }
 
 // Peer returns the units of one peer; false for a site that the agreement does not have.
