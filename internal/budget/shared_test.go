@@ -20,7 +20,7 @@ func TestASharesNumberDecides(t *testing.T) {
 		change(&s)
 		return s
 	}
-	agreed := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Nonce: "m", Open: true}}
+	agreed := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Nonce: "m", Open: true, Peers: []ledger.PeerUnits{{Site: "/a/web", Sent: 1}}}}
 	short := agreed
 	short.Short = 2
 	peer := func(h sites.Heard) map[sites.Site]sites.Heard { return map[sites.Site]sites.Heard{"/b/web": h} }
@@ -37,39 +37,26 @@ func TestASharesNumberDecides(t *testing.T) {
 		reason  budget.Reason
 	}{
 		{name: "a unit is here", shares: []ledger.Share{share(as)}, peers: says(agreed)},
-		{
-			name: "a unit was sent", shares: []ledger.Share{share(func(s *ledger.Share) { s.Peers[0].Sent = 1 })}, peers: says(agreed),
-			refused: "needs 3 of 3 pods available (its share of maxUnavailable 1 in 2 sites) and has 3. Pod web-0 may go when a peer has sent a unit", reason: budget.ReasonExhausted,
-		},
-		{name: "a unit came back", shares: []ledger.Share{share(func(s *ledger.Share) { s.Peers[0].Sent, s.Peers[0].Taken = 1, 1 })}, peers: says(sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Peers: []ledger.PeerUnits{{Site: "/a/web", Sent: 1, Taken: 1}}}})},
+		{name: "a unit was sent", shares: []ledger.Share{share(func(s *ledger.Share) { s.Peers[0].Sent = 1 })}, peers: says(agreed),
+			refused: "needs 3 of 3 pods available (its share of maxUnavailable 1 in 2 sites) and has 3. Pod web-0 may go when a peer has sent a unit", reason: budget.ReasonExhausted},
+		{name: "a unit came back", shares: []ledger.Share{share(func(s *ledger.Share) { s.Peers[0].Sent, s.Peers[0].Taken = 1, 1 })}, peers: says(agreed)},
 		{name: "no share", refused: "its peers have not agreed on it yet. Pod web-0 may go when all peers answer", reason: budget.ReasonPeers},
 		{name: "a share of a former spec", shares: []ledger.Share{share(func(s *ledger.Share) { s.Spec = "former" })}, peers: says(agreed), refused: "have not agreed", reason: budget.ReasonPeers},
 		{name: "a share of a former budget", shares: []ledger.Share{share(func(s *ledger.Share) { s.UID = "former" })}, peers: says(agreed), refused: "have not agreed", reason: budget.ReasonPeers},
 		{name: "a closed share", shares: []ledger.Share{share(func(s *ledger.Share) { s.Open = false })}, peers: says(agreed), refused: "have not agreed", reason: budget.ReasonPeers},
-		{
-			name: "a silent peer", shares: []ledger.Share{share(as)}, peers: peer(sites.Heard{Problem: "cannot be read: connection refused"}),
-			refused: "peer /b/web cannot be read: connection refused", reason: budget.ReasonPeers,
-		},
+		{name: "a silent peer", shares: []ledger.Share{share(as)}, peers: peer(sites.Heard{Problem: "cannot be read: connection refused"}),
+			refused: "peer /b/web cannot be read: connection refused", reason: budget.ReasonPeers},
 		{name: "a silent peer, and units are reserved", shares: []ledger.Share{share(as)}, lenient: true, peers: peer(sites.Heard{Problem: "cannot be read"})},
-		{
-			name: "a peer of another agreement", shares: []ledger.Share{share(as)}, peers: says(sites.Report{Share: ledger.Share{Group: "g", Agreement: "y"}}),
-			refused: "peer /b/web has not agreed on it yet", reason: budget.ReasonPeers,
-		},
+		{name: "a peer of another agreement", shares: []ledger.Share{share(as)}, peers: says(sites.Report{Share: ledger.Share{Group: "g", Agreement: "y"}}),
+			refused: "peer /b/web has not agreed on it yet", reason: budget.ReasonPeers},
 		{name: "a peer that lacks pods", shares: []ledger.Share{share(as)}, peers: says(short), refused: "peer /b/web lacks 2 pods beyond its share", reason: budget.ReasonPeers},
-		{name: "a peer took what this book has not sent", shares: []ledger.Share{share(as)}, refused: "peer /b/web has taken other units than this book has sent", reason: budget.ReasonPeers, peers: says(
-			sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Peers: []ledger.PeerUnits{{Site: "/a/web", Taken: 1}}}})},
-		{name: "a peer has not sent what was taken", shares: []ledger.Share{share(func(s *ledger.Share) { s.Peers[0].Taken = 1 })}, peers: says(agreed), refused: "or was put back from a copy", reason: budget.ReasonPeers},
 		{name: "a peer that was not asked", shares: []ledger.Share{share(as)}, refused: "peer /b/web was not asked", reason: budget.ReasonPeers},
-		{
-			name: "one of two shares", shares: []ledger.Share{share(as), share(func(s *ledger.Share) { s.Group, s.Peers[0].Sent = "h", 1 })}, lenient: true,
-			refused: "PodUnavailableBudget web, group with /b/web needs 3 of 3", reason: budget.ReasonExhausted,
-		},
+		{name: "one of two shares", shares: []ledger.Share{share(as), share(func(s *ledger.Share) { s.Group, s.Peers[0].Sent = "h", 1 })}, lenient: true,
+			refused: "PodUnavailableBudget web, group with /b/web needs 3 of 3", reason: budget.ReasonExhausted},
 		{name: "how many must be available", shares: []ledger.Share{share(func(s *ledger.Share) { s.Least, s.Base = true, 3 })}, lenient: true, refused: "needs 3 of 3", reason: budget.ReasonExhausted},
 		{name: "less must be available", shares: []ledger.Share{share(func(s *ledger.Share) { s.Least, s.Base = true, 2 })}, lenient: true},
-		{
-			name: "nothing must be available, and a peer lacks pods", shares: []ledger.Share{share(func(s *ledger.Share) { s.Least, s.Base = true, 0 })}, peers: says(short),
-			refused: "lacks 2 pods", reason: budget.ReasonPeers,
-		},
+		{name: "nothing must be available, and a peer lacks pods", shares: []ledger.Share{share(func(s *ledger.Share) { s.Least, s.Base = true, 0 })}, peers: says(short),
+			refused: "lacks 2 pods", reason: budget.ReasonPeers},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := most("1", pods(3))
@@ -110,6 +97,26 @@ func TestAScaleInNeedsUnits(t *testing.T) {
 		})
 		if (got.Verdict == budget.Allowed) != allowed {
 			t.Errorf("the peer wants %d pods: %s %q", expected, got.Verdict, got.Message)
+		}
+	}
+}
+
+// TestABookThatWasPutBack has units that a peer has taken, or a peer that has not sent what was taken.
+func TestABookThatWasPutBack(t *testing.T) {
+	spec := sites.Spec{MaxUnavailable: limit("1"), Members: []sites.Site{"/a/web", "/b/web"}}
+	for name, tc := range map[string]struct{ known, shown ledger.PeerUnits }{
+		"this one": {ledger.PeerUnits{Site: "/b/web"}, ledger.PeerUnits{Site: "/a/web", Taken: 1}},
+		"its peer": {ledger.PeerUnits{Site: "/b/web", Taken: 1}, ledger.PeerUnits{Site: "/a/web"}},
+	} {
+		b := most("1", pods(3))
+		share := ledger.Share{Budget: b.Name, UID: b.UID, Spec: spec.Hash(), Group: "g", Agreement: "x", Open: true, Base: 1, Peers: []ledger.PeerUnits{tc.known}}
+		report := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Peers: []ledger.PeerUnits{tc.shown}}}
+		b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Strict: true, Peers: map[sites.Site]sites.Heard{"/b/web": {Reports: map[string]sites.Report{"g": report}}}}
+		got := budget.Plan(budget.Input{
+			Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: []ledger.Share{share}},
+		})
+		if got.Reason != budget.ReasonPeers || !strings.Contains(got.Message, "or was put back from a copy") {
+			t.Errorf("%s: %s %q", name, got.Verdict, got.Message)
 		}
 	}
 }
