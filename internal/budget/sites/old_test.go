@@ -11,7 +11,7 @@ import (
 )
 
 // heard is what the others show now.
-func (w *world) heard(at int) map[sites.Site]sites.Report {
+func (w *model) heard(at int) map[sites.Site]sites.Report {
 	known := map[sites.Site]sites.Report{}
 	for i, other := range w.sites {
 		if i != at {
@@ -22,7 +22,7 @@ func (w *world) heard(at int) map[sites.Site]sites.Report {
 }
 
 // turn lets a site hear the others, plan and write.
-func (w *world) turn(at int) {
+func (w *model) turn(at int) {
 	w.sites[at].known = w.heard(at)
 	w.plan(w.sites[at])
 	w.store(w.sites[at])
@@ -31,7 +31,7 @@ func (w *world) turn(at int) {
 // TestNoSiteOpensAFormerAgreement has a site that was about to open an agreement when its home left that for another one,
 // and that then reads from a cache which shows the former state of both peers.
 func TestNoSiteOpensAFormerAgreement(t *testing.T) {
-	w := newWorld(rand.New(rand.NewPCG(1, 1)), false, 1, none)
+	w := newModel(rand.New(rand.NewPCG(1, 1)), false, 1, none)
 	home, site := w.sites[0], w.sites[1]
 	site.since = w.clock
 	for _, at := range []int{0, 1, 2, 1, 0, 0} {
@@ -60,7 +60,7 @@ func TestNoSiteOpensAFormerAgreement(t *testing.T) {
 
 // TestASiteWithoutPodsGivesItsUnits has a site that was scaled to zero while it had the unit.
 func TestASiteWithoutPodsGivesItsUnits(t *testing.T) {
-	w := newWorld(rand.New(rand.NewPCG(1, 1)), false, 1, none)
+	w := newModel(rand.New(rand.NewPCG(1, 1)), false, 1, none)
 	for _, at := range []int{0, 1, 2, 1, 2, 0, 0, 1} {
 		w.turn(at)
 	}
@@ -74,7 +74,7 @@ func TestASiteWithoutPodsGivesItsUnits(t *testing.T) {
 
 // TestAPeerThatLacksEverything says that it lacks more pods than any cluster has.
 func TestAPeerThatLacksEverything(t *testing.T) {
-	w := newWorld(rand.New(rand.NewPCG(1, 1)), false, math.MaxInt32, none)
+	w := newModel(rand.New(rand.NewPCG(1, 1)), false, math.MaxInt32, none)
 	for _, at := range []int{0, 1, 2, 1, 2, 0, 0, 1} {
 		w.turn(at)
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 )
 
-// world is some sites with pods. What a site shows others is a copy of its book, and what it knows of them a copy of
+// model is some sites with pods. What a site shows others is a copy of its book, and what it knows of them a copy of
 // what they showed at any time.
-type world struct {
+type model struct {
 	random *rand.Rand
 	group  sites.Group
 	sites  []*site
@@ -54,8 +54,8 @@ const (
 	opensAlone    mistake = "the home opens before all have closed"
 )
 
-func newWorld(random *rand.Rand, least bool, number int32, wrong mistake) *world {
-	w := &world{random: random, clock: time.Unix(1000, 0), wrong: wrong}
+func newModel(random *rand.Rand, least bool, number int32, wrong mistake) *model {
+	w := &model{random: random, clock: time.Unix(1000, 0), wrong: wrong}
 	spec := sites.Spec{Members: []sites.Site{"a//db", "b//db", "c//db"}}
 	if spec.MaxUnavailable = new(intstr.FromInt32(number)); least {
 		spec.MinAvailable, spec.MaxUnavailable = new(intstr.FromInt32(6-number)), nil
@@ -80,7 +80,7 @@ func (s *site) used() (n int32) {
 }
 
 // away is how many pods are unavailable everywhere.
-func (w *world) away() (n int32) {
+func (w *model) away() (n int32) {
 	for _, s := range w.sites {
 		n += s.used()
 	}
@@ -88,14 +88,14 @@ func (w *world) away() (n int32) {
 }
 
 // most is how many may be.
-func (w *world) most() int32 {
+func (w *model) most() int32 {
 	if w.group.Least {
 		return 6 - w.group.Number
 	}
 	return w.group.Number
 }
 
-func (w *world) input(s *site) sites.Input {
+func (w *model) input(s *site) sites.Input {
 	w.nonces++
 	in := sites.Input{
 		Self: s.name, Group: w.group, Share: s.share, Used: s.used(), Has: int32(len(s.pods)) - s.used(), Certain: true, Since: s.since,
@@ -113,7 +113,7 @@ func (w *world) input(s *site) sites.Input {
 }
 
 // plan begins a write. Another may come before it is stored.
-func (w *world) plan(s *site) {
+func (w *model) plan(s *site) {
 	before := s.share
 	next := sites.Plan(w.input(s))
 	switch w.wrong {
@@ -136,7 +136,7 @@ func (w *world) plan(s *site) {
 }
 
 // store writes what was planned, if the book is as it was.
-func (w *world) store(s *site) {
+func (w *model) store(s *site) {
 	if s.planned == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func same(a, b ledger.Share) bool {
 }
 
 // evict asks for a pod. It reports whether the pod went.
-func (w *world) evict(s *site) bool {
+func (w *model) evict(s *site) bool {
 	if !slices.Contains(s.pods, true) {
 		return false
 	}
@@ -186,7 +186,7 @@ func (w *world) evict(s *site) bool {
 }
 
 // step does one thing at random.
-func (w *world) step() error {
+func (w *model) step() error {
 	s := w.sites[w.random.IntN(len(w.sites))]
 	other := w.sites[w.random.IntN(len(w.sites))]
 	switch n := w.random.IntN(200); {
@@ -219,7 +219,7 @@ func (w *world) step() error {
 }
 
 // read lets a site hear what another one showed, now or before.
-func (w *world) read(s, other *site) {
+func (w *model) read(s, other *site) {
 	if len(other.shown) == 0 || other == s || s.cut {
 		return
 	}
@@ -231,7 +231,7 @@ func (w *world) read(s, other *site) {
 }
 
 // lose takes the share out of a book.
-func (w *world) lose(s *site) {
+func (w *model) lose(s *site) {
 	if s.share = (ledger.Share{}); w.wrong == losesCounters && s.planned != nil {
 		s.share = ledger.Share{Nonce: s.from.Nonce, Agreement: s.from.Agreement, Open: s.from.Open, Base: s.from.Base, Least: s.from.Least, Peers: nonces(s.from.Peers)}
 	}
@@ -245,7 +245,7 @@ func nonces(of []ledger.PeerUnits) (fresh []ledger.PeerUnits) {
 }
 
 // check adds up the shares of each agreement.
-func (w *world) check() error {
+func (w *model) check() error {
 	sums, open, closed := map[string]int32{}, map[string]int{}, map[string]bool{}
 	for _, s := range w.sites {
 		if s.share.Agreement == "" {
@@ -271,7 +271,7 @@ func (w *world) check() error {
 }
 
 // exchange lets a site plan and write, and all others read it.
-func (w *world) exchange(s *site) {
+func (w *model) exchange(s *site) {
 	w.plan(s)
 	w.store(s)
 	s.shown = append(s.shown, sites.ReportOf(w.input(s), s.share))
@@ -284,7 +284,7 @@ func (w *world) exchange(s *site) {
 
 // heal lets all sites hear one another and repairs their pods. Then each unit must be somewhere, and a site that waits
 // must get one.
-func (w *world) heal() error {
+func (w *model) heal() error {
 	waiting := w.sites[w.random.IntN(3)]
 	for round := range 14 {
 		for _, s := range w.sites {
@@ -313,7 +313,7 @@ func (w *world) heal() error {
 // walk makes one walk.
 func walk(seed uint64, wrong mistake) error {
 	random := rand.New(rand.NewPCG(seed, 27))
-	w := newWorld(random, seed%2 == 0, 1+int32(seed/2%2), wrong)
+	w := newModel(random, seed%2 == 0, 1+int32(seed/2%2), wrong)
 	for i := range 9 * random.IntN(2) { // half of the walks begin in an agreement
 		w.exchange(w.sites[i%3])
 	}
