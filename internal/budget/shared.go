@@ -83,11 +83,19 @@ func (k *Sites) strict(s ledger.Share) string {
 			return fmt.Sprintf("peer %s %s", site, heard.Problem)
 		case !shown || r.Share.Agreement != s.Agreement:
 			return fmt.Sprintf("peer %s has not agreed on it yet", site)
+		case !agrees(known, r, string(k.Self)):
+			return fmt.Sprintf("peer %s has taken other units than this book has sent, or was put back from a copy: they will agree again", site)
 		case r.Short > 0:
 			return fmt.Sprintf("peer %s lacks %d pods beyond its share", site, r.Short)
 		}
 	}
 	return ""
+}
+
+// agrees reports whether what a peer shows now may be what a book knows of it, which is never newer.
+func agrees(known ledger.PeerUnits, r sites.Report, self string) bool {
+	shown, _ := r.Share.Peer(self)
+	return shown.Taken <= known.Sent && shown.Sent >= known.Taken
 }
 
 // wantLess reports whether the workloads of all sites, of which this one wants some pods, want fewer than must be available:

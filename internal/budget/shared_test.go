@@ -20,7 +20,7 @@ func TestASharesNumberDecides(t *testing.T) {
 		change(&s)
 		return s
 	}
-	agreed := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Nonce: "m", Open: true}}
+	agreed := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Nonce: "m", Open: true, Peers: []ledger.PeerUnits{{Site: "/a/web", Sent: 1}}}}
 	short := agreed
 	short.Short = 2
 	peer := func(h sites.Heard) map[sites.Site]sites.Heard { return map[sites.Site]sites.Heard{"/b/web": h} }
@@ -107,6 +107,26 @@ func TestAScaleInNeedsUnits(t *testing.T) {
 		})
 		if (got.Verdict == budget.Allowed) != allowed {
 			t.Errorf("the peer wants %d pods: %s %q", expected, got.Verdict, got.Message)
+		}
+	}
+}
+
+// TestABookThatWasPutBack has units that a peer has taken, or a peer that has not sent what was taken.
+func TestABookThatWasPutBack(t *testing.T) {
+	spec := sites.Spec{MaxUnavailable: limit("1"), Members: []sites.Site{"/a/web", "/b/web"}}
+	for name, tc := range map[string]struct{ known, shown ledger.PeerUnits }{
+		"this one": {ledger.PeerUnits{Site: "/b/web"}, ledger.PeerUnits{Site: "/a/web", Taken: 1}},
+		"its peer": {ledger.PeerUnits{Site: "/b/web", Taken: 1}, ledger.PeerUnits{Site: "/a/web"}},
+	} {
+		b := most("1", pods(3))
+		share := ledger.Share{Budget: b.Name, UID: b.UID, Spec: spec.Hash(), Group: "g", Agreement: "x", Open: true, Base: 1, Peers: []ledger.PeerUnits{tc.known}}
+		report := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Peers: []ledger.PeerUnits{tc.shown}}}
+		b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Strict: true, Peers: map[sites.Site]sites.Heard{"/b/web": {Reports: map[string]sites.Report{"g": report}}}}
+		got := budget.Plan(budget.Input{
+			Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: []ledger.Share{share}},
+		})
+		if got.Reason != budget.ReasonPeers || !strings.Contains(got.Message, "or was put back from a copy") {
+			t.Errorf("%s: %s %q", name, got.Verdict, got.Message)
 		}
 	}
 }

@@ -6,10 +6,14 @@ import (
 	"sync"
 
 	"github.com/limpet-io/limpet/internal/budget"
+	"github.com/limpet-io/limpet/internal/budget/peers"
 	"github.com/limpet-io/limpet/internal/budget/sites"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
+
+// longestNonce is what the schema of a book takes.
+const longestNonce = 64
 
 // ReadPeer reads a budget of another site. Its error goes on after the name of the site.
 type ReadPeer func(ctx context.Context, cluster, namespace, name string) (*limpetv1alpha1.DistributedPodDisruptionBudget, error)
@@ -83,7 +87,7 @@ func HeardOf(self, peer sites.Site, cluster string, b *limpetv1alpha1.Distribute
 	h := sites.Heard{Spec: SpecOf(cluster, b)}
 	switch {
 	case !slices.Contains(h.Spec.Members, self):
-		h.Problem = "does not name this budget in spec.federation"
+		h.Problem = peers.ErrNotNamed.Error()
 		return h
 	case b.Status.Site != "" && b.Status.Site != string(peer):
 		h.Problem = "calls itself " + b.Status.Site + ": give each cluster one name, as context and as --cluster-name"
@@ -92,6 +96,9 @@ func HeardOf(self, peer sites.Site, cluster string, b *limpetv1alpha1.Distribute
 	h.Expected, h.Healthy, h.Allowed = b.Status.ExpectedPods, b.Status.CurrentHealthy, b.Status.DisruptionsAllowed
 	h.Reports = make(map[string]sites.Report, len(b.Status.Shares))
 	for _, s := range b.Status.Shares {
+		if len(s.Nonce) > longestNonce {
+			continue
+		}
 		r := sites.Report{Share: books.ShareOf(s), Short: s.Short}
 		if s.WaitingSince != nil {
 			r.Since = s.WaitingSince.Time

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -18,6 +19,16 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
+
+// TestHeardOfHasNoRoomForLongTexts has a peer with a nonce that no book takes.
+func TestHeardOfHasNoRoomForLongTexts(t *testing.T) {
+	b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+	b.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Cluster: "blue", Name: "db"}}
+	b.Status.Shares = []limpetv1alpha1.BudgetShare{{Group: "g", Nonce: strings.Repeat("x", 65)}, {Group: "h", Nonce: "n"}}
+	if h := HeardOf("blue/shop/db", "red/shop/db", "red", b); h.Problem != "" || len(h.Reports) != 1 {
+		t.Errorf("%+v", h)
+	}
+}
 
 // TestPeersOfAllBudgetsAreAskedAtOnce has three budgets of a pod. Their peers answer when all of them are asked.
 func TestPeersOfAllBudgetsAreAskedAtOnce(t *testing.T) {
@@ -52,7 +63,7 @@ func TestPeersOfAllBudgetsAreAskedAtOnce(t *testing.T) {
 	j.askPeers(t.Context(), in)
 	for _, of := range in.covering {
 		for site, heard := range of.sites.Peers {
-			if heard.Problem != "does not exist" {
+			if heard.Problem != peers.ErrNotNamed.Error() {
 				t.Errorf("%s %s", site, heard.Problem)
 			}
 		}

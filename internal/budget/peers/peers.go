@@ -65,6 +65,9 @@ func New(o Options) *Peers {
 // errUnnamed is returned where this cluster has no name, and so none that others could use.
 var errUnnamed = errors.New("is in another cluster, and this one has no name: set --cluster-name of the controller")
 
+// ErrNotNamed is the same for a budget that does not exist: a user who names budgets of others does not learn which exist.
+var ErrNotNamed = errors.New("does not exist, or does not name this budget in spec.federation")
+
 // Read reads a budget past any cache.
 func (p *Peers) Read(ctx context.Context, cluster, namespace, name string) (*limpetv1alpha1.DistributedPodDisruptionBudget, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
@@ -99,7 +102,7 @@ func read(ctx context.Context, from client.Reader, namespace, name string) (*lim
 	b := &limpetv1alpha1.DistributedPodDisruptionBudget{}
 	switch err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, b); {
 	case apierrors.IsNotFound(err):
-		return nil, errors.New("does not exist")
+		return nil, ErrNotNamed
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", err)
 	}

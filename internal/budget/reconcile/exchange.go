@@ -28,6 +28,8 @@ const (
 	// keepsFor is how long an offer lasts. kubectl drain asks every 5 s.
 	keepsFor   = 10 * time.Second
 	nonceBytes = 20
+	// longestProblem is what a status takes of the text of a peer.
+	longestProblem = 512
 )
 
 // offer is a unit that lies at a site for a request that was refused before, and may not come again.
@@ -181,7 +183,7 @@ func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBud
 	for _, site := range k.Spec.Members {
 		if h, known := k.Peers[site]; known {
 			status.FederatedStatuses = append(status.FederatedStatuses, limpetv1alpha1.FederatedStatus{
-				Site: string(site), CurrentHealthy: h.Healthy, ExpectedPods: h.Expected, DisruptionsAllowed: h.Allowed, Problem: h.Problem,
+				Site: string(site), CurrentHealthy: h.Healthy, ExpectedPods: h.Expected, DisruptionsAllowed: h.Allowed, Problem: shortened(h.Problem, longestProblem),
 			})
 		}
 	}

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,6 +195,9 @@ func TestSharesOfFormerBudgetsGo(t *testing.T) {
 	ns := env.Namespace(t)
 	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "00000000-0000-0000-0000-000000000000"}}
 	book.Shares = []limpetv1alpha1.BudgetShare{{Budget: "dpdb/former", UID: "former", Group: "g"}}
+	for i := range 17 { // the most that spec.federation takes
+		book.Shares[0].Units = append(book.Shares[0].Units, limpetv1alpha1.PeerUnits{Site: fmt.Sprint("/peer/", i)})
+	}
 	b := divided(ns, nil)
 	b.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Name: "db"}}
 	env.Create(t, book, b)
@@ -201,6 +205,23 @@ func TestSharesOfFormerBudgetsGo(t *testing.T) {
 		env.Read(t, client.ObjectKeyFromObject(book), book)
 		if len(book.Shares) != 1 || book.Shares[0].UID != b.UID {
 			return fmt.Errorf("shares %+v", book.Shares)
+		}
+		return nil
+	})
+}
+
+// TestALongProblemOfAPeerIsCut has one that is longer than a status takes.
+func TestALongProblemOfAPeerIsCut(t *testing.T) {
+	m := newManager(t)
+	r := m.reconciler()
+	r.Peers.Cluster, r.Peers.Kubeconfig = "blue", "/"+strings.Repeat("x", 600)
+	m.start(t, r)
+	b := divided(env.Namespace(t), nil)
+	b.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Cluster: "red", Name: "db"}}
+	env.Create(t, b)
+	testenv.Eventually(t, func() error {
+		if env.Read(t, client.ObjectKeyFromObject(b), b); len(b.Status.FederatedStatuses) != 1 || b.Status.FederatedStatuses[0].Problem == "" {
+			return fmt.Errorf("status %+v", b.Status)
 		}
 		return nil
 	})

@@ -27,7 +27,7 @@ const mostTold = 5
 func (r *Reconciler) report(pub *policyv1beta1.PodUnavailableBudget, s *situation, refused []ledger.Decision, lost []loss, tellLost bool) {
 	object := s.object()
 	for _, d := range refused {
-		note := fmt.Sprintf("%s of pod %s by %s was refused (%s): the budget %s", d.Vector, d.Pod, shortened(d.By), d.Reason, s.explain(d.Pod))
+		note := fmt.Sprintf("%s of pod %s by %s was refused (%s): the budget %s", d.Vector, d.Pod, shortened(d.By, longestBy), d.Reason, s.explain(d.Pod))
 		r.Events.Eventf(object, nil, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
 		if i := slices.IndexFunc(s.facts.Pods, func(p *corev1.Pod) bool { return p.Name == d.Pod }); i >= 0 {
 			r.Events.Eventf(s.facts.Pods[i], object, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)

@@ -74,7 +74,7 @@ func decisionsOf(book ledger.Book, pub *policyv1beta1.PodUnavailableBudget) []po
 			break
 		}
 		out = append(out, policyv1beta1.Decision{
-			Time: second(d.Time), Pod: d.Pod, Vector: d.Vector, Verdict: d.Verdict, Reason: d.Reason, By: shortened(d.By),
+			Time: second(d.Time), Pod: d.Pod, Vector: d.Vector, Verdict: d.Verdict, Reason: d.Reason, By: shortened(d.By, longestBy),
 		})
 	}
 	return out
@@ -87,13 +87,13 @@ func about(decisions []ledger.Decision, pub *policyv1beta1.PodUnavailableBudget)
 	})
 }
 
-// shortened fits a user name into the schema, which counts characters.
-func shortened(by string) string {
-	by = strings.ToValidUTF8(by, "")
-	if runes := []rune(by); len(runes) > longestBy {
-		return string(runes[:longestBy])
+// shortened fits a text into the schema, which counts characters.
+func shortened(text string, most int) string {
+	text = strings.ToValidUTF8(text, "")
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most])
 	}
-	return by
+	return text
 }
 
 // second is a time as the API stores it.

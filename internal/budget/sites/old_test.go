@@ -1,6 +1,7 @@
 package sites_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -68,5 +69,21 @@ func TestASiteWithoutPodsGivesItsUnits(t *testing.T) {
 	w.turn(1)
 	if s := w.sites[1]; sites.Spare(w.input(s), s.share) != 1 {
 		t.Errorf("the site that waits has no unit: %+v, home %+v", s.share, w.sites[0].share)
+	}
+}
+
+// TestAPeerThatLacksEverything says that it lacks more pods than any cluster has.
+func TestAPeerThatLacksEverything(t *testing.T) {
+	w := newModel(rand.New(rand.NewPCG(1, 1)), false, math.MaxInt32, none)
+	for _, at := range []int{0, 1, 2, 1, 2, 0, 0, 1} {
+		w.turn(at)
+	}
+	in := w.input(w.sites[0])
+	in.Peers = w.heard(0)
+	liar := in.Peers["b//db"]
+	liar.Short = math.MaxInt32
+	in.Peers["b//db"] = liar
+	if sent := sites.Plan(in).Peers[0].Sent; sent == 0 || sent > 10_000 {
+		t.Errorf("%d units are sent at once", sent)
 	}
 }

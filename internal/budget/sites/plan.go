@@ -137,10 +137,13 @@ func (in *Input) take(s ledger.Share) ledger.Share {
 	return s
 }
 
+// mostAtOnce is how many units one plan sends: a peer may say that it lacks any number of pods.
+const mostAtOnce = 1000
+
 // send gives spare units to peers that are short, and then to those that have waited longest. A site keeps one for a
 // request of its own that has waited longer.
 func (in *Input) send(s ledger.Share) ledger.Share {
-	for spare := Spare(*in, s); in.Certain && spare > 0; spare-- {
+	for spare := min(Spare(*in, s), mostAtOnce); in.Certain && spare > 0; spare-- {
 		to := in.neediest(s, spare == 1)
 		if to < 0 {
 			break

@@ -50,7 +50,7 @@ type BudgetShare struct {
 	// units are those that went to each peer and came from it.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=17
 	Units []PeerUnits `json:"units,omitempty"`
 
 	// number is how many pods may be unavailable, or must be available, by this share. Only in a status.

@@ -198,7 +198,7 @@ type DistributedPodDisruptionBudgetStatus struct {
 	// them here. Written by the controller.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=17
 	Shares []BudgetShare `json:"shares,omitempty"`
 
 	// federatedStatuses are what the peers show. Written by the controller.
