@@ -115,7 +115,7 @@ func TestWhatADrainCosts(t *testing.T) {
 		var last map[[2]string]asked
 		since := time.Now()
 		await(t, time.Minute, "answers of all pods", func(context.Context) (bool, string) {
-			now := clients(t, "asker")
+			now := clients(t, "asker") //nolint:contextcheck // it has the context of the test
 			for key, a := range now {
 				if a.lost != last[key].lost {
 					since = time.Now()
