@@ -19,13 +19,16 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net encoding/json,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: pictures numbers chaos chart release reference licences score sbom reproducible vulncheck help demo test test-all test-unit test-e2e test-versions test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: pictures numbers chaos demo-federation chart release reference licences score sbom reproducible vulncheck help demo test test-all test-unit test-e2e test-versions test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 demo: root build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
 	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
+
+demo-federation: assets ## Run budgets over three control planes, and draw which pods of a ring are away
+	$(GO) test ./cmd/controller -run TestBudgetsOver -count=1 -v | sed -n 's/^ *federation_test.go:[0-9]*: //p; /^ *--- /p'
 
 chaos: root build ## Disturb clusters at random for 15 minutes each, with three seeds; writes docs/operate/runs/chaos.md
 	cd test/e2e && $(GO) run ./cmd/chaos -seeds 3 -out docs/operate/runs/chaos.md $(CHAOS_FLAGS)

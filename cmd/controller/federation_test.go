@@ -220,7 +220,7 @@ func TestBudgetsOverClusters(t *testing.T) {
 				for land := range lands {
 					began := time.Now()
 					w.goes(t, land, 0)
-					t.Logf("%s: %s", lands[land].name, time.Since(began).Round(time.Millisecond))
+					t.Logf("cluster %s may let a pod go after %s", lands[land].name, time.Since(began).Round(time.Millisecond))
 					w.stays(t, (land+1)%3, 1, "") // by its share, or because the peer lacks a pod
 					w.rebuild(t, land, 0, func() {})
 				}

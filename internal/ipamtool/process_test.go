@@ -267,7 +267,7 @@ func squeezed(out string) string { return blanks.ReplaceAllString(out, " ") }
 
 var (
 	moments = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	counts  = regexp.MustCompile(`((?:age|left)Seconds": |bytes(?:Before)?": )\d+`) // the length of a frame follows the clocks
+	counts  = regexp.MustCompile(`((?:age|left)Seconds": |bytes(?:Before|After)?": |from )\d+`) // the length of a frame follows the clocks, and which pages of a fold are free follows chance
 )
 
 // steady replaces the parts of an output that differ from run to run.

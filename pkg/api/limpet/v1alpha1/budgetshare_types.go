@@ -8,10 +8,12 @@ import (
 // BudgetShare is the share of a budget in the units of one group of peers. Only the controller changes
 // it, and only with a write of the book of the namespace, from which it is copied.
 type BudgetShare struct {
-	// budget and uid are those of the budget; only in a book.
+	// budget is the name of the budget; only in a book.
 	// +optional
 	// +kubebuilder:validation:MaxLength=300
 	Budget string `json:"budget,omitempty"`
+
+	// uid of the budget; only in a book.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
