@@ -1,19 +1,38 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
+	"unique"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// longestLabels is the length of the labels that the cache keeps of one object, keys included. Users may write 1 MiB onto
-// each pod. No pod has so many for a purpose; a pod counts as one without those that are left out.
-const longestLabels = 8 << 10
+const (
+	// mostLabels is how many different sets of labels are shared at a time.
+	mostLabels = 4096
+	// longestLabels is the length of the labels that the cache keeps of one object, keys included.
+	// Users may write 1 MiB onto each pod. No pod has so many for a purpose; a pod counts
+	// as one without those that are left out.
+	longestLabels = 8 << 10
+	// longestShared is the length of the labels that objects share: longer ones would make much
+	// of what is kept for sharing alone.
+	longestShared = 2 << 10
+)
 
-// SharedLabels keeps the labels of an object, for selectors. Packed pods of one template share them.
+// SharedLabels keeps the labels of an object, for selectors. Objects with the same labels, such
+// as the pods of a ReplicaSet, share one map; all share the text of keys and values. The name of
+// the object as a value is not shared: a StatefulSet labels each pod with it.
 func SharedLabels[T client.Object]() Part[T] {
-	return func(from, to T) { to.SetLabels(boundedLabels(from.GetLabels())) }
+	shared := &sharedLabels{sets: map[string]map[string]string{}}
+	return func(from, to T) {
+		if to.GetLabels() == nil { // otherwise the part of another feature was first
+			to.SetLabels(shared.of(boundedLabels(from.GetLabels()), from.GetName()))
+		}
+	}
 }
 
 // boundedLabels keeps the shortest labels of an object that has very long ones together.
@@ -26,4 +45,40 @@ func boundedLabels(labels map[string]string) map[string]string {
 		return labels
 	}
 	return fitting(labels, slices.Collect(maps.Keys(labels)), longestLabels)
+}
+
+// sharedLabels holds one map of each content.
+type sharedLabels struct {
+	mu   sync.Mutex
+	sets map[string]map[string]string
+}
+
+func (s *sharedLabels) of(labels map[string]string, name string) map[string]string {
+	if len(labels) == 0 {
+		return nil
+	}
+	var key strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&key, "%s=%s,", k, labels[k]) // neither a key nor a value can have these signs
+	}
+	if key.Len() > longestShared {
+		return maps.Clone(labels)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.sets[key.String()]; ok {
+		return known
+	}
+	if len(s.sets) >= mostLabels {
+		clear(s.sets) // objects in the cache keep their own
+	}
+	kept := make(map[string]string, len(labels))
+	for k, v := range labels {
+		if v != name {
+			v = unique.Make(v).Value()
+		}
+		kept[unique.Make(k).Value()] = v
+	}
+	s.sets[key.String()] = kept
+	return kept
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"unique"
-	"weak"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +20,7 @@ import (
 // is lost, so that no reader must know which pods concern a feature.
 type packedPod struct {
 	shape           *shape
-	full            atomic.Pointer[weak.Pointer[corev1.Pod]] // while a reader has the pod unpacked, and a little longer
+	full            atomic.Pointer[corev1.Pod] // while the pod is among those that were used last
 	namespace, node unique.Handle[string]
 	name            string
 	uid             [16]byte

@@ -147,15 +147,34 @@ func TestShapesAreSharedAndFreed(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// Readers of a pod at the same time share what was unpacked.
-func TestAPodInUseIsUnpackedOnce(t *testing.T) {
-	p := (&shapes{}).pack(ordinary(1))
-	pod := full(p)
-	for range 3 {
-		runtime.GC()
-		if full(p) != pod {
-			t.Error("the pod is unpacked again")
+// The cache holds few pods as they are. A list of more pods than that does not drive them out.
+func TestFewPodsAreHeldAsTheyAre(t *testing.T) {
+	s, l := &shapes{}, &lately{}
+	var all []any
+	for i := range mostFull + 10 {
+		all = append(all, s.pack(ordinary(i)))
+		l.full(all[i])
+	}
+	held := func() (n int) {
+		for _, o := range all {
+			if o.(*packedPod).full.Load() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := held(); n != mostFull || all[0].(*packedPod).full.Load() != nil {
+		t.Errorf("%d pods are held, want the last %d", n, mostFull)
+	}
+	for i, o := range l.all(all) {
+		if want := fmt.Sprintf("web-%d", i); o.(*corev1.Pod).Name != want {
+			t.Fatalf("pod %s in the place of %s", o.(*corev1.Pod).Name, want)
 		}
 	}
-	runtime.KeepAlive(pod)
+	if n := held(); n != mostFull || all[0].(*packedPod).full.Load() != nil {
+		t.Errorf("%d pods are held after a list of all, want the same %d", n, mostFull)
+	}
+	if got := l.all(all[:3])[0]; got != l.all(all[:3])[0] {
+		t.Error("a pod that was used lately is unpacked again")
+	}
 }

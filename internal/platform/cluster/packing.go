@@ -52,7 +52,11 @@ func (i *packing) SetTransform(transform toolscache.TransformFunc) error {
 		if !ok {
 			return o, nil // packed before, or the last known state of a deleted pod
 		}
-		return i.shapes.pack(pod), nil
+		packed := i.shapes.pack(pod)
+		if p, ok := packed.(*packedPod); ok {
+			i.store.lately.keep(p, pod) // handlers and indexes are about to read it
+		}
+		return packed, nil
 	})
 }
 
@@ -90,38 +94,40 @@ func (i *packing) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler, 
 // unpacked makes a handler see pods. A selective handler chooses before they are unpacked.
 func (i *packing) unpacked(h toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 	if s, ok := h.(selective); ok {
-		return selective{unpacking{s.ResourceEventHandler}, s.atStart}
+		return selective{unpacking{s.ResourceEventHandler, &i.store.lately}, s.atStart}
 	}
-	return unpacking{h}
+	return unpacking{h, &i.store.lately}
 }
 
 // unpacking is a handler that sees pods.
 type unpacking struct {
 	toolscache.ResourceEventHandler
+	lately *lately
 }
 
 // OnAdd handles a new pod.
 func (u unpacking) OnAdd(o any, initial bool) {
-	u.ResourceEventHandler.OnAdd(full(o), initial)
+	u.ResourceEventHandler.OnAdd(u.lately.full(o), initial)
 }
 
 // OnUpdate handles a changed pod.
 func (u unpacking) OnUpdate(before, after any) {
-	u.ResourceEventHandler.OnUpdate(full(before), full(after))
+	u.ResourceEventHandler.OnUpdate(u.lately.full(before), u.lately.full(after))
 }
 
 // OnDelete handles a deleted pod, or its last known state.
 func (u unpacking) OnDelete(o any) {
 	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-		last.Obj = full(last.Obj)
+		last.Obj = u.lately.full(last.Obj)
 		o = last
 	}
-	u.ResourceEventHandler.OnDelete(full(o))
+	u.ResourceEventHandler.OnDelete(u.lately.full(o))
 }
 
 // packedStore is the store of an informer, as readers see it.
 type packedStore struct {
 	toolscache.Indexer
+	lately  lately
 	indexes map[string]Index
 	asked   toolscache.Indexers // as they were added
 }
@@ -154,7 +160,7 @@ func (i Index) reads(key string) bool {
 func (s *packedStore) keysOf(name string, keys toolscache.IndexFunc) toolscache.IndexFunc {
 	index := s.indexes[name]
 	return func(o any) ([]string, error) {
-		values, err := keys(full(o))
+		values, err := keys(s.lately.full(o))
 		if err != nil {
 			return nil, err
 		}
@@ -176,14 +182,14 @@ func (s *packedStore) ByIndex(name, value string) ([]any, error) {
 	}
 	if !index.scattered {
 		entries, err := s.Indexer.ByIndex(name, value)
-		return fullOf(entries), err
+		return s.lately.all(entries), err
 	}
 	entries, err := s.Indexer.ByIndex(name, group(value))
 	if err != nil {
 		return nil, err
 	}
 	var found []any
-	for _, pod := range fullOf(entries) {
+	for _, pod := range s.lately.all(entries) {
 		values, err := keys(pod)
 		if err != nil {
 			return nil, err
@@ -198,22 +204,22 @@ func (s *packedStore) ByIndex(name, value string) ([]any, error) {
 // Index returns the pods that share a value with a pod.
 func (s *packedStore) Index(name string, of any) ([]any, error) {
 	entries, err := s.Indexer.Index(name, of)
-	return fullOf(entries), err
+	return s.lately.all(entries), err
 }
 
 // List returns all pods.
-func (s *packedStore) List() []any { return fullOf(s.Indexer.List()) }
+func (s *packedStore) List() []any { return s.lately.all(s.Indexer.List()) }
 
 // Get returns a pod.
 func (s *packedStore) Get(of any) (o any, found bool, err error) {
 	o, found, err = s.Indexer.Get(of)
-	return full(o), found, err
+	return s.lately.full(o), found, err
 }
 
 // GetByKey returns a pod.
 func (s *packedStore) GetByKey(key string) (o any, found bool, err error) {
 	o, found, err = s.Indexer.GetByKey(key)
-	return full(o), found, err
+	return s.lately.full(o), found, err
 }
 
 // GetIndexers returns the indexes as they were added.

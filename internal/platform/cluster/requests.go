@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,22 +15,29 @@ import (
 )
 
 const (
+	// mostRequests is how many different requests are shared at a time. A user may create pods
+	// with any number of them.
+	mostRequests = 4096
 	// mostResources is how many resources of a pod the cache keeps. A pod that asks for more asks
 	// for manyResources in their place, which no node has.
 	mostResources = 64
+	// mostShared is how many resources the lists have that pods share.
+	mostShared    = 16
 	manyResources = corev1.ResourceName("limpet.dev/more-resources")
 )
 
 // Requests keeps what a pod asks of its node. The sum over all containers takes the place
-// of the pod's overhead, which is part of the sum. Packed pods of one template share it.
+// of the pod's overhead, which is part of the sum. Pods that ask for the same share one
+// list, so that 150 000 pods cost little more than their templates.
 func Requests() Part[*corev1.Pod] {
+	shared := &sharedLists{lists: map[string]corev1.ResourceList{}}
 	return func(from, to *corev1.Pod) {
 		if to.Spec.Overhead != nil {
 			return // the part of another feature was first
 		}
-		to.Spec.Overhead = boundedRequests(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
+		to.Spec.Overhead = shared.of(boundedRequests(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
 			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
-		}))
+		})))
 	}
 }
 
@@ -50,6 +59,35 @@ func boundedRequests(list corev1.ResourceList) corev1.ResourceList {
 		}
 	}
 	return kept
+}
+
+// sharedLists holds one list of each content.
+type sharedLists struct {
+	mu    sync.Mutex
+	lists map[string]corev1.ResourceList
+}
+
+func (s *sharedLists) of(list corev1.ResourceList) corev1.ResourceList {
+	switch {
+	case len(list) == 0:
+		return nil
+	case len(list) > mostShared:
+		return list
+	}
+	var key strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		fmt.Fprintf(&key, "%s=%v,", name, list[name])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.lists[key.String()]; ok {
+		return known
+	}
+	if len(s.lists) >= mostRequests {
+		clear(s.lists) // objects in the cache keep their own
+	}
+	s.lists[key.String()] = list
+	return list
 }
 
 // PodsByNode indexes the pods that take room on a node, by the name of that node: the pods

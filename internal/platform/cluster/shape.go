@@ -67,28 +67,60 @@ func hasNamed(labels map[string]string) bool {
 	return false
 }
 
-// full returns the pod of an entry of the store, which may be packed. What was unpacked is there for later readers until
-// the next garbage collection.
-func full(o any) any {
+// mostFull is how many packed pods the cache also holds as they are: those that were used last. A
+// cluster with fewer pods is as fast as one whose pods are not packed.
+const mostFull = 16384
+
+// lately is the packed pods that were used last, in a ring.
+type lately struct {
+	mu   sync.Mutex
+	ring []*packedPod
+	next int
+}
+
+// full returns the pod of an entry of the store, which may be packed.
+func (l *lately) full(o any) any {
 	p, ok := o.(*packedPod)
 	if !ok {
 		return o
 	}
-	if known := p.full.Load(); known != nil {
-		if pod := known.Value(); pod != nil {
-			return pod
-		}
+	if pod := p.full.Load(); pod != nil {
+		return pod
 	}
 	pod := p.unpack()
-	p.full.Store(new(weak.Make(pod)))
+	l.keep(p, pod)
 	return pod
 }
 
-// fullOf returns the pods of many entries.
-func fullOf(entries []any) []any {
+// keep holds a pod as it is, in the place of another one.
+func (l *lately) keep(p *packedPod, pod *corev1.Pod) {
+	p.full.Store(pod)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ring) < mostFull {
+		l.ring = append(l.ring, p)
+		return
+	}
+	l.ring[l.next].full.Store(nil)
+	l.ring[l.next] = p
+	l.next = (l.next + 1) % len(l.ring)
+}
+
+// all returns the pods of many entries. Those of a longer list than the ring are not held: they
+// would drive out each other.
+func (l *lately) all(entries []any) []any {
 	pods := make([]any, len(entries))
 	for i, o := range entries {
-		pods[i] = full(o)
+		p, ok := o.(*packedPod)
+		if !ok || len(entries) <= mostFull {
+			pods[i] = l.full(o)
+			continue
+		}
+		pod := p.full.Load()
+		if pod == nil {
+			pod = p.unpack()
+		}
+		pods[i] = pod
 	}
 	return pods
 }
