@@ -160,7 +160,7 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.OwnNetwork || c.Flannel {
 		a.lending = newLending(a)
-		a.Registry.MustRegister(a.metrics.loanSteps, a.metrics.loans, a.metrics.unreached)
+		a.Registry.MustRegister(a.metrics.loanSteps, a.metrics.loans)
 	}
 	if a.Pods == nil {
 		a.Pods, a.PodsFrom = v, "api"

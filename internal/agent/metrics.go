@@ -139,7 +139,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	for _, cause := range []plan.Cause{plan.CauseWorkload, plan.CauseNamespace, plan.CauseReleased} {
 		m.orphans.WithLabelValues(string(cause))
 	}
-	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom, m.ages, m.unsure)
+	r.MustRegister(m.orphans, m.violations, m.recoveries, m.audited, m.podsFrom, m.ages, m.unsure, m.unreached)
 	r.MustRegister(m.plugin, m.success, m.time, m.ipam, m.addresses, m.share, m.endedEarly, m.refused, m.lapsed, m.ended, m.corrected, m.failures, m.duration)
 	return m
 }

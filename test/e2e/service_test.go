@@ -55,7 +55,7 @@ func departures(ctx context.Context, service string) map[types.UID]*departure {
 	for ctx.Err() == nil {
 		slices, err := theBed.Client.DiscoveryV1().EndpointSlices("served").List(ctx, metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=" + service})
 		pods, err2 := theBed.Client.CoreV1().Pods("served").List(ctx, metav1.ListOptions{LabelSelector: "app=" + service})
-		now, ready := time.Now(), map[types.UID]bool{}
+		now, ready, there := time.Now(), map[types.UID]bool{}, map[types.UID]bool{}
 		if err != nil || err2 != nil {
 			continue
 		}
@@ -67,6 +67,7 @@ func departures(ctx context.Context, service string) map[types.UID]*departure {
 			}
 		}
 		for _, p := range pods.Items {
+			there[p.UID] = true
 			if d := seen[p.UID]; d == nil && ready[p.UID] {
 				seen[p.UID] = &departure{pod: p.Name}
 			} else if d != nil && d.on.IsZero() && p.DeletionTimestamp != nil {
@@ -76,6 +77,9 @@ func departures(ctx context.Context, service string) map[types.UID]*departure {
 		for uid, d := range seen {
 			if d.unready.IsZero() && !ready[uid] {
 				d.unready = now
+			}
+			if d.on.IsZero() && !there[uid] { // it went between two looks
+				d.on = now
 			}
 		}
 		time.Sleep(10 * time.Millisecond)
