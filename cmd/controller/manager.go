@@ -144,7 +144,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
 	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: s.clock})
-	s.peers = peers.New(peers.Options{Cluster: o.ClusterName, Kubeconfig: o.PeersKubeconfig, Scheme: mgr.GetScheme(), Cached: mgr.GetCache(), Live: live})
+	s.peers = peers.New(peers.Options{Cluster: o.ClusterName, Kubeconfig: o.PeersKubeconfig, Scheme: mgr.GetScheme(), Cached: mgr.GetCache(), Live: cluster.NewLiveReader(live, cluster.LimitProven)})
 	s.judge = disruption.NewJudge(disruption.Options{
 		Reader: s.disruption, Books: s.books, Live: live, Peers: s.peers, Access: mgr.GetClient(), Clock: s.clock, MaxReservation: o.MaxReservation,
 		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),

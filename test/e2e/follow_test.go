@@ -204,12 +204,12 @@ func TestTheRangeOfAHomeGoesToAnotherNode(t *testing.T) {
 	only := fmt.Sprintf("      affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: NotIn, values: [%s]}]}]}}}\n      containers:", fresh)
 	kubectl(t, "cordon", borrower) // all begin at home
 	t.Cleanup(func() { uncordon(t, borrower) })
-	apply(t, strings.Replace(following("heritage", 4), "      containers:", only, 1))
-	before := pods(t, "heritage", 4)
+	apply(t, strings.Replace(following("handed-on", 4), "      containers:", only, 1))
+	before := pods(t, "handed-on", 4)
 	awaitAllShown(t, before)
 	kubectl(t, "uncordon", borrower)
 	kubectl(t, "drain", home, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
-	sameAddresses(t, before, pods(t, "heritage", 4))
+	sameAddresses(t, before, pods(t, "handed-on", 4))
 	var was corev1.Node
 	if n, err := theBed.Client.CoreV1().Nodes().Get(t.Context(), home, metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestTheRangeOfAHomeGoesToAnotherNode(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range pods(t, "heritage", 4) {
+	for _, p := range pods(t, "handed-on", 4) {
 		answers(t, p)
 	}
 	on[home] = true
@@ -263,17 +263,17 @@ func TestTheRangeOfAHomeGoesToAnotherNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	joinAgain(t, home)
-	kubectl(t, "rollout", "restart", "statefulset", "heritage")
-	kubectl(t, "rollout", "status", "statefulset", "heritage")
-	after := pods(t, "heritage", 4)
+	kubectl(t, "rollout", "restart", "statefulset", "handed-on")
+	kubectl(t, "rollout", "status", "statefulset", "handed-on")
+	after := pods(t, "handed-on", 4)
 	sameAddresses(t, before, after)
 	for _, p := range after {
 		answers(t, p)
 	}
-	kubectl(t, "delete", "statefulset", "heritage")
-	kubectl(t, "delete", "persistentpodstate", "heritage", "--ignore-not-found")
+	kubectl(t, "delete", "statefulset", "handed-on")
+	kubectl(t, "delete", "persistentpodstate", "handed-on", "--ignore-not-found")
 	await(t, 3*time.Minute, "nothing to be kept for the pods", func(ctx context.Context) (bool, string) {
 		left, err := theBed.Kubectl(ctx, "get", "borrowedaddresses,ipreservations", "-o", "name")
-		return !strings.Contains(left, "heritage") && err == nil, fmt.Sprint(left, err)
+		return !strings.Contains(left, "handed-on") && err == nil, fmt.Sprint(left, err)
 	})
 }

@@ -131,7 +131,7 @@ func TestARingUnderLoad(t *testing.T) {
 			}
 		}
 		if left > 0 {
-			t.Fatalf("seed %d: %d pods wait for ever", seed, left)
+			t.Fatalf("seed %d: %d pods never go", seed, left)
 		}
 	}
 }

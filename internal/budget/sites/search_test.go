@@ -298,14 +298,14 @@ func (w *model) heal() error {
 	sum := int32(0)
 	for _, s := range w.sites {
 		if sum += s.share.Number(); !s.share.Open {
-			return fmt.Errorf("site %s is closed for ever", s.name)
+			return fmt.Errorf("site %s stays closed", s.name)
 		}
 	}
 	if sum != w.group.Number {
 		return fmt.Errorf("the shares add up to %d, and %d were to divide", sum, w.group.Number)
 	}
 	if sites.Spare(w.input(waiting), waiting.share) < 1 {
-		return fmt.Errorf("site %s waits for ever", waiting.name)
+		return fmt.Errorf("site %s never gets a unit", waiting.name)
 	}
 	return nil
 }
