@@ -25,7 +25,7 @@ const webhookConfiguration = "limpet-controller"
 
 // certify makes the manager serve with the webhook certificate. A certificate that is made
 // here is kept up to date by a manager of its own, which starts together with the caches.
-func certify(ctx context.Context, mgr ctrl.Manager, o Options, c *serving.Certificate, crds []upgrade.CRD) error {
+func certify(ctx context.Context, mgr ctrl.Manager, o options, c *serving.Certificate, crds []upgrade.CRD) error {
 	if o.Certificate == certificateGiven {
 		c.Read(o.CertDir, clock.RealClock{}, mgr.GetLogger())
 		return nil
@@ -44,7 +44,7 @@ func certify(ctx context.Context, mgr ctrl.Manager, o Options, c *serving.Certif
 // together with the caches of the main manager, which depend on it: the API server reads a
 // PersistentPodState of a former version through our own conversion webhook, and trusts
 // that webhook only when the certificate exists.
-func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o Options, c *serving.Certificate, crds []upgrade.CRD) (ctrl.Manager, error) {
+func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, o options, c *serving.Certificate, crds []upgrade.CRD) (ctrl.Manager, error) {
 	secret := client.ObjectKey{Namespace: o.Namespace, Name: o.Secret}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
@@ -79,7 +79,7 @@ func newCertifier(ctx context.Context, config *rest.Config, scheme *runtime.Sche
 
 // addRotator makes and renews the certificate, and writes its authority into the webhook
 // configurations. When two replicas do so at once, the API server refuses the second.
-func addRotator(mgr ctrl.Manager, o Options, secret client.ObjectKey) error {
+func addRotator(mgr ctrl.Manager, o options, secret client.ObjectKey) error {
 	name := o.Service + "." + o.Namespace + ".svc"
 	conversion := o.ConversionService + "." + o.Namespace + ".svc"
 	err := rotator.AddRotator(mgr, &rotator.CertRotator{

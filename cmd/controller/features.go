@@ -19,6 +19,7 @@ import (
 	budgetvalidate "github.com/limpet-io/limpet/internal/budget/validate"
 	claimcontroller "github.com/limpet-io/limpet/internal/claim/reconcile"
 	"github.com/limpet-io/limpet/internal/creation"
+	"github.com/limpet-io/limpet/internal/keepnodes"
 	loanadmit "github.com/limpet-io/limpet/internal/loan/admit"
 	loancontroller "github.com/limpet-io/limpet/internal/loan/reconcile"
 	networkcontroller "github.com/limpet-io/limpet/internal/nodenetwork"
@@ -69,7 +70,7 @@ type reconciler interface{ SetupWithManager(ctrl.Manager) error }
 // shared is what features are made with.
 type shared struct {
 	mgr     ctrl.Manager
-	options Options
+	options options
 	events  events.EventRecorder
 	clock   clock.Clock
 	// live reads past the cache what users name, and bounds that by namespace.
@@ -97,12 +98,16 @@ type shared struct {
 }
 
 // features lists what the controller does. Planners are asked in this order.
-func features(o Options) []feature {
-	return []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks(), loans(), claims()}
+func features(o options) []feature {
+	all := []feature{kindsOfWorkload(o), pins(), spreads(), budgets(), scaleIns(), rollouts(), nodeNetworks(), loans(), claims()}
+	if o.KeepNodes {
+		all = append(all, keptNodes())
+	}
+	return all
 }
 
 // kindsOfWorkload keeps up to date which kinds of workload have pods that return.
-func kindsOfWorkload(o Options) feature {
+func kindsOfWorkload(o options) feature {
 	return feature{
 		name:        "kinds of workload",
 		needs:       []cluster.Needs{workloads.Needs(o.kindsIn()...)},
@@ -206,6 +211,16 @@ func nodeNetworks() feature {
 		reconcilers: func(s shared) []reconciler {
 			return []reconciler{&networkcontroller.Reporter{Client: s.leading, Live: s.mgr.GetAPIReader(), Clock: s.clock}}
 		},
+	}
+}
+
+// keptNodes keeps autoscalers from removing nodes that hold reservations.
+func keptNodes() feature {
+	return feature{
+		name:        "kept nodes",
+		schemes:     []func(*runtime.Scheme) error{limpetv1alpha1.AddToScheme},
+		needs:       []cluster.Needs{keepnodes.Needs()},
+		reconcilers: func(s shared) []reconciler { return []reconciler{&keepnodes.Keeper{Client: s.leading, Clock: s.clock}} },
 	}
 }
 

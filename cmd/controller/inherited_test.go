@@ -37,7 +37,7 @@ func inherit(t *testing.T) client.ObjectKey {
 	env.RemoveAtEnd(t, &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
 	env.RemoveAtEnd(t, &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}})
 	key := client.ObjectKeyFromObject(object)
-	env.ConvertAt(t, freeAddress(t), nil) // of a controller that is not there yet
+	env.ConvertAt(t, testenv.FreeAddress(t), nil) // of a controller that is not there yet
 	testenv.Eventually(t, func() error {
 		if err := env.Client.Get(t.Context(), key, &appsv1beta1.PersistentPodState{}); err == nil ||
 			!strings.Contains(err.Error(), "conversion webhook") {

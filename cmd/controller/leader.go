@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/limpet-io/limpet/internal/platform/leader"
+	"github.com/limpet-io/limpet/internal/version"
 )
 
 // leaseName is the name of the Lease of the leader.
@@ -21,9 +22,10 @@ func (s *shared) elect(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("make client of the election: %w", err)
 	}
+	// kubectl limpet version reads the version from the identity.
 	elector := leader.New(leader.Options{
 		Client: own, Lease: client.ObjectKey{Namespace: s.options.Namespace, Name: leaseName},
-		Identity: s.options.Host + "_" + string(uuid.NewUUID()), Clock: s.clock, Events: s.events, Registry: metrics.Registry,
+		Identity: s.options.Host + "_" + version.Release() + "_" + string(uuid.NewUUID()), Clock: s.clock, Events: s.events, Registry: metrics.Registry,
 	})
 	if err := mgr.Add(elector); err != nil {
 		return fmt.Errorf("add election: %w", err)

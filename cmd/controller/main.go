@@ -30,7 +30,7 @@ Flags:
 func run() int {
 	options := Default()
 	flags := pflag.NewFlagSet("limpet-controller", pflag.ContinueOnError)
-	options.AddFlags(flags)
+	options.addFlags(flags)
 	printVersion := flags.Bool("version", false, "print the version and exit")
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage, flags.FlagUsages()) }
 	err := flags.Parse(os.Args[1:])
@@ -44,7 +44,7 @@ func run() int {
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("%q is not a command; see limpet-controller --help", flags.Arg(0))
 	}
-	if err = errors.Join(err, options.Validate()); err != nil {
+	if err = errors.Join(err, options.validate()); err != nil {
 		fmt.Fprintln(os.Stderr, "limpet-controller:", err)
 		return 2
 	}
@@ -60,7 +60,7 @@ func run() int {
 	return 0
 }
 
-func serve(ctx context.Context, options Options) error {
+func serve(ctx context.Context, options options) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("read cluster configuration: %w", err)

@@ -29,8 +29,11 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
+// wallClock is the clock of all features. Tests set it ahead of the clocks of other clusters.
+var wallClock clock.Clock = clock.RealClock{}
+
 // newManager builds a manager that runs all features.
-func newManager(ctx context.Context, config *rest.Config, o Options) (ctrl.Manager, error) {
+func newManager(ctx context.Context, config *rest.Config, o options) (ctrl.Manager, error) {
 	all := features(o)
 	scheme, err := newScheme(all)
 	if err != nil {
@@ -126,14 +129,14 @@ func schemeOf(all []feature, others ...func(*runtime.Scheme) error) (*runtime.Sc
 // eventSource is the reporter of the controller's events.
 const eventSource = "limpet-controller"
 
-func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error) {
+func newShared(ctx context.Context, mgr ctrl.Manager, o options) (shared, error) {
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return shared{}, fmt.Errorf("make discovery client: %w", err)
 	}
 	live := mgr.GetAPIReader()
 	s := shared{
-		mgr: mgr, options: o, clock: clock.RealClock{}, events: mgr.GetEventRecorder(eventSource), leading: mgr.GetClient(),
+		mgr: mgr, options: o, clock: wallClock, events: mgr.GetEventRecorder(eventSource), leading: mgr.GetClient(),
 		live:   cluster.NewLiveReader(live, cluster.LimitUnproven),
 		proven: cluster.NewLiveReader(live, cluster.LimitProven),
 	}
@@ -144,7 +147,7 @@ func newShared(ctx context.Context, mgr ctrl.Manager, o Options) (shared, error)
 	}
 	s.disruption = disruption.NewReader(mgr.GetCache(), mgr.GetClient())
 	s.books = books.New(books.Options{Client: mgr.GetClient(), Cached: mgr.GetCache(), Live: live, Clock: s.clock})
-	s.peers = peers.New(peers.Options{Cluster: o.ClusterName, Kubeconfig: o.PeersKubeconfig, Scheme: mgr.GetScheme(), Cached: mgr.GetCache(), Live: cluster.NewLiveReader(live, cluster.LimitProven)})
+	s.peers = peers.New(peers.Options{Cluster: o.ClusterName, Kubeconfig: o.PeersKubeconfig, Scheme: mgr.GetScheme(), Cached: mgr.GetCache(), Live: live})
 	s.judge = disruption.NewJudge(disruption.Options{
 		Reader: s.disruption, Books: s.books, Live: live, Peers: s.peers, Access: mgr.GetClient(), Clock: s.clock, MaxReservation: o.MaxReservation,
 		User: "system:serviceaccount:" + o.Namespace + ":limpet-controller", NodeEnders: o.NodeEnders, Metrics: disruption.NewMetrics(metrics.Registry),

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,7 +66,7 @@ func renderMutating(t *testing.T) (*admissionv1.MutatingWebhookConfiguration, *a
 // nobodyAnswers points webhooks to a port on which nothing listens.
 func nobodyAnswers(t *testing.T, webhooks *admissionv1.MutatingWebhookConfiguration) {
 	t.Helper()
-	_, port, _ := net.SplitHostPort(freeAddress(t))
+	port := testenv.FreePort(t)
 	for i := range webhooks.Webhooks {
 		c := &webhooks.Webhooks[i].ClientConfig
 		*c = admissionv1.WebhookClientConfig{URL: new("https://localhost:" + port + *c.Service.Path)}
@@ -175,11 +173,10 @@ func homeOf(i int) string { return fmt.Sprintf("m%d", i/third+1) }
 
 func openNamespace(t *testing.T, label string) string {
 	t.Helper()
-	ns := env.Namespace(t)
-	if label != "" {
-		env.Patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"limpet.dev/pin":"`+label+`"}}}`)
+	if label == "" {
+		return env.Namespace(t)
 	}
-	return ns
+	return env.Namespace(t, "limpet.dev/pin", label)
 }
 
 // preferences returns how often a new pod of a workload prefers a node by its name.

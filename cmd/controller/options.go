@@ -11,8 +11,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Options configure a controller.
-type Options struct {
+// options configure a controller.
+type options struct {
 	Namespace         string
 	Service           string
 	ConversionService string
@@ -27,6 +27,7 @@ type Options struct {
 	ClientNames       []string
 	ClientNetworks    []string
 	LeaderElect       bool
+	KeepNodes         bool
 	MaxReservation    time.Duration
 	NodeEnders        []string
 	ClusterName       string
@@ -41,8 +42,8 @@ const (
 )
 
 // Default returns the default options.
-func Default() Options {
-	return Options{
+func Default() options {
+	return options{
 		Namespace:         "limpet-system",
 		Service:           "limpet-controller",
 		ConversionService: "limpet-controller-conversion",
@@ -59,8 +60,8 @@ func Default() Options {
 	}
 }
 
-// AddFlags adds a flag for each option.
-func (o *Options) AddFlags(fs *pflag.FlagSet) {
+// addFlags adds a flag for each option.
+func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace in which the controller runs")
 	fs.StringVar(&o.Service, "service", o.Service, "service through which the API server reaches the webhooks")
 	fs.StringVar(&o.ConversionService, "conversion-service", o.ConversionService, "service through which the API server converts objects")
@@ -75,15 +76,20 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address of /metrics; 0 for none")
 	fs.StringVar(&o.HealthAddress, "health-address", o.HealthAddress, "address of /healthz and /readyz; 0 for none")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect, "let one replica at a time run the reconcilers")
+	fs.BoolVar(&o.KeepNodes, "keep-nodes", o.KeepNodes, "keep cluster-autoscaler and Karpenter from removing nodes that hold reservations, by annotations; deploy/keep-nodes grants the right")
 	fs.StringSliceVar(&o.NodeEnders, "node-enders", o.NodeEnders, "users that delete the pods of a node at the node's deadline; while the Node is being deleted, budgets allow that and account for it")
 	fs.StringVar(&o.ClusterName, "cluster-name", o.ClusterName, "name by which budgets of other clusters name this one; empty: budgets have peers in this cluster alone")
 	fs.StringVar(&o.PeersKubeconfig, "peers-kubeconfig", o.PeersKubeconfig, "file with a context for each other cluster, under the name of that cluster; it is read again when it changes")
 	fs.DurationVar(&o.MaxReservation, "max-reservation", o.MaxReservation,
 		"longest time that a pod may keep its addresses reserved; the same as ipam.maxReservation in the network configuration")
+	// The manifests and their policies fix these: they are accepted, and no user has to learn them.
+	for _, name := range []string{"namespace", "service", "conversion-service", "dns-names", "secret", "cert-dir", "leader-elect", "peers-kubeconfig"} {
+		_ = fs.MarkHidden(name) // it is defined above
+	}
 }
 
-// Validate names every invalid option.
-func (o *Options) Validate() error {
+// validate names every invalid option.
+func (o *options) validate() error {
 	var errs []error
 	for name, value := range map[string]string{
 		"namespace": o.Namespace, "service": o.Service, "conversion-service": o.ConversionService, "secret": o.Secret, "cert-dir": o.CertDir,
@@ -111,7 +117,7 @@ func (o *Options) Validate() error {
 }
 
 // networks parses --client-networks.
-func (o *Options) networks() ([]netip.Prefix, error) {
+func (o *options) networks() ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range o.ClientNetworks {
 		network, err := netip.ParsePrefix(text)
@@ -124,8 +130,8 @@ func (o *Options) networks() ([]netip.Prefix, error) {
 }
 
 // refusesPods reports whether the addresses of pods may not ask the webhooks: where no option says who may.
-func (o *Options) refusesPods() bool { return o.ClientCA == "" && len(o.ClientNetworks) == 0 }
+func (o *options) refusesPods() bool { return o.ClientCA == "" && len(o.ClientNetworks) == 0 }
 
 // kindsIn returns the namespaces of the ConfigMaps that name further kinds of workload:
 // our own namespace, and that of OpenKruise, which counts while OpenKruise is installed.
-func (o *Options) kindsIn() []string { return []string{o.Namespace, "kruise-system"} }
+func (o *options) kindsIn() []string { return []string{o.Namespace, "kruise-system"} }

@@ -62,10 +62,7 @@ func deletedBelow(pod, higher string) func(*testing.T, *play) {
 		t.Helper()
 		other := testenv.APod(higher).In(p.set.Namespace).Pod
 		env.Read(t, client.ObjectKeyFromObject(other), other)
-		other.Status.Conditions[0].Status = corev1.ConditionFalse
-		if err := env.Client.Status().Update(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
+		env.ChangeStatus(t, other, func() { other.Status.Conditions[0].Status = corev1.ConditionFalse })
 		deleted(pod)(t, p)
 	}
 }

@@ -16,7 +16,7 @@ import (
 func TestTheCacheShowsThatANodePauses(t *testing.T) {
 	now := time.Now()
 	var all []cluster.Needs
-	for _, f := range features(Options{}) {
+	for _, f := range features(options{}) {
 		all = append(all, f.needs...)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}

@@ -16,7 +16,7 @@ import (
 
 // addPorts adds the servers of probes and metrics. The manager starts them before its
 // caches. Its own ones answer any method, and bound no connections.
-func addPorts(ctx context.Context, mgr ctrl.Manager, o Options, c checks) error {
+func addPorts(ctx context.Context, mgr ctrl.Manager, o options, c checks) error {
 	probes, shown := http.NewServeMux(), http.NewServeMux()
 	handleChecks(probes, "/healthz", c.alive())
 	handleChecks(probes, "/readyz", c.ready())

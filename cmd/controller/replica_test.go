@@ -18,24 +18,40 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1alpha1 "github.com/limpet-io/limpet/pkg/api/apps/v1alpha1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1alpha1 "github.com/limpet-io/limpet/pkg/api/policy/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/test/disruptions"
 )
 
 // replicaVar makes the test binary run as the controller itself.
 const replicaVar = "LIMPET_TEST_REPLICA"
 
+// aheadVar sets the clock of such a controller ahead.
+const aheadVar = "LIMPET_TEST_AHEAD"
+
+// aheadClock is ahead of the clock of the machine.
+type aheadClock struct {
+	clock.RealClock
+	ahead time.Duration
+}
+
+func (c aheadClock) Now() time.Time                  { return c.RealClock.Now().Add(c.ahead) }
+func (c aheadClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	if os.Getenv(replicaVar) != "" {
+		ahead, _ := time.ParseDuration(os.Getenv(aheadVar)) // 0 where it is not set
+		wallClock = aheadClock{ahead: ahead}
 		os.Exit(run())
 	}
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
+	os.Exit(testenv.MainAudited(m, os.Getenv(testenv.AssetsVar), &env, disruptions.AuditPolicy,
 		limpetv1alpha1.AddToScheme, appsv1alpha1.AddToScheme, policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
@@ -68,7 +84,7 @@ func startReplica(t *testing.T, flags ...string) *replica {
 // startReplicaWith runs a controller with a kubeconfig.
 func startReplicaWith(t *testing.T, kubeconfig string, flags ...string) *replica {
 	t.Helper()
-	r := &replica{webhook: freeAddress(t), health: freeAddress(t), metrics: freeAddress(t)}
+	r := &replica{webhook: testenv.FreeAddress(t), health: testenv.FreeAddress(t), metrics: testenv.FreeAddress(t)}
 	_, port, _ := net.SplitHostPort(r.webhook)
 	r.args = []string{
 		"--webhook-port=" + port, "--health-address=" + r.health,
@@ -180,19 +196,6 @@ func (r *replica) ask(t *testing.T, check string) (status int, err error) {
 	}
 	_ = resp.Body.Close() // nothing in it is read
 	return resp.StatusCode, nil
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // within returns a context for one request of a test.

@@ -61,21 +61,7 @@ func TestARealStatefulSetControllerRebuildsPods(t *testing.T) {
 		},
 		"adopted when the set is applied again": {first: orphaned, want: stayed},
 	}
-	install(t)
-	controller := startReplica(t)
-	pointWebhooksAt(t, controller)
-	controller.waitReady(t)
-	env.StartScheduler(t)
-	env.StartControllers(t, "statefulset-controller,garbage-collector-controller,resourcequota-controller")
-	names := slices.Sorted(maps.Keys(plays))
-	var nodes []*corev1.Node
-	for i, name := range names {
-		nodes = append(nodes, plays[name].begin(t, fmt.Sprintf("play-%d", i))...)
-	}
-	startKubelets(t, nodes...)
-	for _, name := range names {
-		plays[name].await(t)
-	}
+	controller, names := stagePlays(t, plays)
 	each := func(part func(*play) func(*testing.T, *play)) {
 		for _, name := range names {
 			if do := part(plays[name]); do != nil {
@@ -99,6 +85,28 @@ func TestARealStatefulSetControllerRebuildsPods(t *testing.T) {
 	controller.waitReady(t)
 	each(func(p *play) func(*testing.T, *play) { return p.back })
 	finally(true)
+}
+
+// stagePlays starts a replica with what is around it in a cluster, and waits until the pods of all plays are Ready and
+// recorded. It returns the names of the plays in order.
+func stagePlays(t *testing.T, plays map[string]*play) (controller *replica, names []string) {
+	t.Helper()
+	install(t)
+	controller = startReplica(t)
+	pointWebhooksAt(t, controller)
+	controller.waitReady(t)
+	env.StartScheduler(t)
+	env.StartControllers(t, "statefulset-controller,garbage-collector-controller,resourcequota-controller")
+	names = slices.Sorted(maps.Keys(plays))
+	var nodes []*corev1.Node
+	for i, name := range names {
+		nodes = append(nodes, plays[name].begin(t, fmt.Sprintf("play-%d", i))...)
+	}
+	startKubelets(t, nodes...)
+	for _, name := range names {
+		plays[name].await(t)
+	}
+	return controller, names
 }
 
 // end ends a replica as a Deployment does.
@@ -137,15 +145,23 @@ func (p *play) begin(t *testing.T, name string) []*corev1.Node {
 func (p *play) await(t *testing.T) {
 	t.Helper()
 	p.before = map[string]corev1.Pod{}
-	want := map[string]string{}
 	for i := range 3 {
 		name := fmt.Sprintf("web-%d", i)
 		p.before[name] = *p.ready(t, name, "")
-		want[name] = p.before[name].Spec.NodeName
 	}
 	if _, recorded := p.set.Annotations[appsv1beta1.AnnotationAutoGenerate]; recorded {
-		env.RecordedOn(t, p.set, want)
+		p.recorded(t)
 	}
+}
+
+// recorded waits until the nodes of all pods are recorded.
+func (p *play) recorded(t *testing.T) {
+	t.Helper()
+	want := map[string]string{}
+	for name, pod := range p.before {
+		want[name] = pod.Spec.NodeName
+	}
+	env.RecordedOn(t, p.set, want)
 }
 
 // ready waits until a pod is Ready that is not of some UID.

@@ -148,10 +148,10 @@ func bind(t *testing.T, pod *corev1.Pod, node, ip string) {
 		t.Fatal(err)
 	}
 	env.Read(t, client.ObjectKeyFromObject(pod), pod)
-	pod.Status = testenv.Pod{Pod: pod}.At(ip).Ready().Status
-	if err := env.Client.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	env.ChangeStatus(t, pod, func() {
+		pod.Status.PodIPs = nil
+		pod.Status = testenv.Pod{Pod: pod}.At(ip).Ready().Status
+	})
 }
 
 // converted reads an object of the former version in the one that is stored.

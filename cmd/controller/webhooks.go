@@ -15,7 +15,7 @@ import (
 )
 
 // newWebhookServer makes the server of all webhooks.
-func newWebhookServer(o Options, certificate *serving.Certificate, strangers *serving.Strangers) (*serving.Server, error) {
+func newWebhookServer(o options, certificate *serving.Certificate, strangers *serving.Strangers) (*serving.Server, error) {
 	networks, err := o.networks()
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func Disruptive(before, after *corev1.Pod) Change {
 // marks reports whether a change adds a label unavailable-pod.kruise.io/…, or turns a Ready pod not Ready:
 // OpenKruise does so before it changes a pod in place.
 func marks(before, after *corev1.Pod) bool {
-	return !Marked(before) && Marked(after) || Unreadies(before, after)
+	return !marked(before) && marked(after) || Unreadies(before, after)
 }
 
 // Unreadies reports whether a change turns a Ready pod not Ready, and tells nothing new of its containers. What a

@@ -27,6 +27,14 @@ const (
 	ReasonDisruptionSizeless = "SizeUnknown"          // the size of the workload cannot be read
 )
 
+// ConditionChild is whether a DistributedPodDisruptionBudget has the PodDisruptionBudget that it asks for, and its reasons.
+const (
+	ConditionChild     = "Child"                      // the budget keeps a PodDisruptionBudget of its share
+	ReasonChildKept    = "PodDisruptionBudgetKept"    // there is a PodDisruptionBudget of the share
+	ReasonChildOther   = "OtherPodDisruptionBudget"   // another budget of the same pods keeps it away
+	ReasonChildRefused = "PodDisruptionBudgetRefused" // the API server, a quota or a policy takes none
+)
+
 // missedFor is how long a pod that went without a request to the guard counts against it.
 const missedFor = 10 * time.Minute
 

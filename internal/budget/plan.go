@@ -48,6 +48,30 @@ func Plan(in Input) Decision {
 	return in.take(Allowed, reason)
 }
 
+// Local returns the budgets with what they may do here: in the place of a budget with federation one for each of its
+// shares in the book, with the number of the share. A number that changes with decisions must be read with them.
+func Local(all []Budget, book ledger.Book) []Budget {
+	var out []Budget
+	for _, b := range all {
+		if b.Sites == nil {
+			if len(ledger.SharesOf(book, b.Name, b.UID)) > 0 { // the cache of this replica is old, or that of the leader
+				b.Closed = "this replica does not know its peers yet"
+			}
+			out = append(out, b)
+			continue
+		}
+		shares := ledger.SharesOf(book, b.Name, b.UID)
+		if len(shares) == 0 || shares[0].Spec != b.Sites.Spec.Hash() {
+			b.Closed = b.Sites.Disagreement(b.Expected)
+			out = append(out, b)
+		}
+		for _, s := range shares {
+			out = append(out, b.local(s, len(shares) > 1))
+		}
+	}
+	return out
+}
+
 // take lets the pod go, with an entry in the book that makes it unavailable at once. A pod
 // that is not Ready gets an entry too: it may become Ready before the API server deletes it,
 // and another decision would count on it.
@@ -173,7 +197,7 @@ func (in *Input) judge(b *Budget) Reason {
 	}
 	open := b.Sites == nil && (known && desired == 0 || !known && in.Vector == Teardown)
 	switch {
-	case serving && b.Closed != "":
+	case serving && b.Closed != "" && !b.needsNone(in):
 		return ReasonPeers
 	case serving && !known && !open:
 		return ReasonUnknownSize

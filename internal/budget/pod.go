@@ -24,13 +24,13 @@ func PodOf(pod *corev1.Pod, stable time.Duration, now time.Time) Pod {
 		Finished: !workload.Alive(pod),
 		Changing: unseen(pod),
 	}
-	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !Marked(pod) && !OutOfService(pod)
+	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !marked(pod) && !OutOfService(pod)
 	p.Available = p.Serving && !p.Changing && (stable <= 0 || SettledFor(pod, now) >= stable)
 	return p
 }
 
-// Marked reports whether a pod has a label unavailable-pod.kruise.io/…, with any value.
-func Marked(pod *corev1.Pod) bool {
+// marked reports whether a pod has a label unavailable-pod.kruise.io/…, with any value.
+func marked(pod *corev1.Pod) bool {
 	for label := range pod.Labels {
 		if strings.HasPrefix(label, policyv1beta1.LabelUnavailablePrefix) {
 			return true

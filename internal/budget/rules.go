@@ -137,7 +137,7 @@ var errAnnotation = errors.New("invalid annotation")
 // error that names the annotation and what to write instead. The returned rules then hold
 // the valid part, and the default for the rest.
 func RulesOf(pub *policyv1beta1.PodUnavailableBudget) (Rules, error) {
-	rules := Rules{FailurePolicy: Open, Operations: OperationsOf(pub)}
+	rules := Rules{FailurePolicy: Open, Operations: operationsOf(pub)}
 	var errs []error
 	read := func(annotation string, parse func(string) error) {
 		text, ok := pub.Annotations[annotation]
@@ -157,14 +157,14 @@ func RulesOf(pub *policyv1beta1.PodUnavailableBudget) (Rules, error) {
 	return rules, errors.Join(errs...)
 }
 
-// OperationsOf returns the operations that a budget protects.
+// operationsOf returns the operations that a budget protects.
 //
 // A resize is an update for a budget that lists nothing, as it is in OpenKruise while its
 // gate InPlacePodVerticalScaling is off, which is the default. OpenKruise cannot act on that:
 // since Kubernetes 1.33 a resize comes through pods/resize, of which OpenKruise is not told.
 // A budget that lists operations is taken at its word: it protects from RESIZE only if RESIZE
 // is listed.
-func OperationsOf(pub *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation {
+func operationsOf(pub *policyv1beta1.PodUnavailableBudget) []policyv1beta1.Operation {
 	if len(pub.Spec.ProtectOperations) > 0 {
 		return slices.Clone(pub.Spec.ProtectOperations)
 	}

@@ -20,8 +20,13 @@ import (
 
 // Times of a pod that is out of service.
 const (
-	// unasked is how long after twice its time a pod goes back into service if no request came for it.
-	unasked = 30 * time.Second
+	// unasked is how long after twice its time a pod goes back into service if no request came for it, unchanged that for a
+	// change in place, which programs repeat once a minute, and rarely that for a pod whose last request came too late.
+	unasked   = 30 * time.Second
+	unchanged = 2 * time.Minute
+	rarely    = 10 * time.Minute
+	// clocks is what a container's start may be older than it is: API objects have whole seconds.
+	clocks = 2 * time.Second
 	// mostSkew is how far the clocks of two replicas may differ. A time that is later was not written by one of them.
 	mostSkew = 5 * time.Second
 	// longestSleep is the longest time for which a client library is told to sleep before its user learns of it.
@@ -31,10 +36,14 @@ const (
 // Reasons of the condition limpet.dev/in-service. The policy in deploy/policies knows ReasonFollows: the leader may delete
 // such a pod of a StatefulSet.
 const (
-	ReasonInService = "InService"         // a new pod is in service
-	ReasonRepeat    = "RequestIsRepeated" // out of service: the client asks again
-	ReasonFollows   = "DeletionFollows"   // out of service: the leader ends the wait of the controller of a workload
-	ReasonUnasked   = "NotAskedAgain"     // back in service: the request did not come again, or is not wanted any more
+	ReasonInService  = "InService"              // a new pod is in service
+	ReasonRepeat     = "RequestIsRepeated"      // out of service: the client asks again
+	ReasonRarely     = "RepeatedRarely"         // the same, for longer: it did not come in time before
+	ReasonChange     = "ChangeIsRepeated"       // out of service: the client changes the pod in place when it asks again
+	ReasonRareChange = "ChangeIsRepeatedRarely" // the same, for longer, as RepeatedRarely
+	ReasonFollows    = "DeletionFollows"        // out of service: the leader ends the wait of the controller of a workload
+	ReasonUnasked    = "NotAskedAgain"          // back in service: the request did not come again, or is not wanted any more
+	ReasonChanged    = "Changed"                // back in service: the change in place is made
 )
 
 // ServicePatch is the strategic merge patch of a pod's status that sets a condition, if the pod still has the UID and,
@@ -48,7 +57,7 @@ func ServicePatch(uid types.UID, version string, c corev1.PodCondition) ([]byte,
 	return patch, nil
 }
 
-// Departure is a pod that its budgets let go.
+// Departure is a pod that its budgets let go, or be changed in place.
 type Departure struct {
 	Now time.Time
 	// Pod as the API server has it.
@@ -57,6 +66,8 @@ type Departure struct {
 	By     string
 	// Forced: the client waits for no grace period.
 	Forced bool
+	// Restarts: the request changes the pod in place, and a container stops for that.
+	Restarts bool
 	// Once: Kubernetes would refuse the request when it is repeated, so that the pod has to go now.
 	Once bool
 }
@@ -75,14 +86,14 @@ type Hold struct {
 
 // Plan decides whether a pod that may go has been out of service for its time. A pod that is not Ready has no clients.
 func (d Departure) Plan() Hold {
-	wait, err := workload.DrainOf(d.Pod.Annotations)
-	if err != nil || wait == 0 || d.Forced || d.Once || !d.waits() || !workload.Alive(d.Pod) || !Gated(d.Pod) {
+	wait, err := workload.WaitOf(d.Pod, d.Restarts)
+	if err != nil || wait.Most == 0 || wait.Done || d.Forced || d.Once || !d.waits() || !workload.Alive(d.Pod) || !Gated(d.Pod) {
 		return Hold{}
 	}
-	h, follows, c := Hold{Left: wait}, d.byWorkload(), Service(d.Pod)
+	h, follows, c := Hold{Left: wait.Most}, d.byWorkload(), Service(d.Pod)
 	switch out := OutOfService(d.Pod); {
 	case out && !c.LastTransitionTime.IsZero() && c.LastTransitionTime.Sub(d.Now) <= mostSkew:
-		if h.Left = min(wait, wait-d.Now.Sub(c.LastTransitionTime.Time)); h.Left <= 0 {
+		if h.Left = min(wait.Most, wait.Most-d.Now.Sub(c.LastTransitionTime.Time)); h.Left <= 0 {
 			return Hold{}
 		}
 		if follows && c.Reason != ReasonFollows {
@@ -93,27 +104,47 @@ func (d Departure) Plan() Hold {
 	case !out && (!workload.Ready(d.Pod) || d.Pod.Status.Phase != corev1.PodRunning):
 		return Hold{}
 	default:
-		reason := ReasonRepeat
-		if follows {
-			reason = ReasonFollows
-		}
-		h.Turn = turned(corev1.ConditionFalse, reason, fmt.Sprintf("for %s: %s by %s", wait, d.Vector, user(d.By)), d.Now)
+		h.Turn = turned(corev1.ConditionFalse, d.reason(follows, c), fmt.Sprintf("for %s: %s by %s", wait.Most, d.Vector, user(d.By)), d.Now)
+		h.Turn.ObservedGeneration = d.Pod.Generation
 	}
-	d.tell(&h, follows)
+	d.tell(&h, wait, follows)
 	return h
 }
 
+// reason says how the wait ends. was is the condition of the pod that is in service; nil for none.
+func (d Departure) reason(follows bool, was *corev1.PodCondition) string {
+	late := was != nil && was.Reason == ReasonUnasked && d.Now.Sub(was.LastTransitionTime.Time) < rarely
+	switch {
+	case d.Restarts && late:
+		return ReasonRareChange
+	case d.Restarts:
+		return ReasonChange
+	case follows:
+		return ReasonFollows
+	case late:
+		return ReasonRarely
+	}
+	return ReasonRepeat
+}
+
 // tell says to the client how long the pod waits, and who ends it.
-func (d Departure) tell(h *Hold, follows bool) {
+func (d Departure) tell(h *Hold, wait workload.Wait, follows bool) {
 	seconds := int32((h.Left + time.Second - 1) / time.Second)
-	ends := "may go in %d s: ask again then"
+	by, does, when := policyv1beta1.AnnotationDrainFirst, "may go", fmt.Sprintf("in %d s", seconds)
+	if d.Restarts {
+		does = "may be changed"
+	}
+	if wait.Handled {
+		by, when = policyv1beta1.AnnotationLifecycle, "when its handler is done, "+when+" at the latest"
+	}
+	again := ": ask again then"
 	switch {
 	case follows:
-		ends = "goes in %d s"
+		does, again = "goes", ""
 	case h.Left <= longestSleep && (d.Vector == Evict || !strings.HasPrefix(d.By, accounts)): // a controller that deletes pods has few workers
 		h.RetryAfter = seconds
 	}
-	h.Message = fmt.Sprintf("%s: pod %s is out of service and "+ends, policyv1beta1.AnnotationDrainFirst, clean(d.Pod.Name), seconds)
+	h.Message = fmt.Sprintf("%s: pod %s is out of service and %s %s%s", by, clean(d.Pod.Name), does, when, again)
 }
 
 // waits reports whether a refusal helps the pod, and its client asks again. The taint manager does not, the garbage
@@ -122,7 +153,9 @@ func (d Departure) waits() bool {
 	switch d.Vector {
 	case Evict, Delete, ScaleIn:
 		return d.By != userGarbage
-	case None, Update, Resize, Leave, Preemption, Taint, AdminTaint, PodGC, NodeEnd, Teardown, Limpet, Lost:
+	case Update, Resize:
+		return d.Restarts
+	case None, Leave, Preemption, Taint, AdminTaint, PodGC, NodeEnd, Teardown, Limpet, Lost:
 	}
 	return false
 }
@@ -133,7 +166,7 @@ func (d Departure) waits() bool {
 func (d Departure) byWorkload() bool {
 	owner, controlled := workload.OwnerOf(d.Pod)
 	byName := slices.Contains(workloadControllers, d.By) || d.By == userControllerManager
-	return controlled && d.Vector != Evict && (byName || strings.Contains(owner.Group, ".") && mayControl(d.By))
+	return controlled && d.Vector != Evict && !d.Restarts && (byName || strings.Contains(owner.Group, ".") && mayControl(d.By))
 }
 
 func turned(status corev1.ConditionStatus, reason, message string, now time.Time) *corev1.PodCondition {
@@ -157,7 +190,7 @@ type Attendance struct {
 }
 
 // Attend decides about a pod with the gate: a new one gets into service. One that is out of service goes for its workload,
-// or gets back into service when no request came again.
+// or gets back into service when it was changed, or no request came again.
 func Attend(pod *corev1.Pod, now time.Time) Attendance {
 	c := Service(pod)
 	switch {
@@ -166,19 +199,69 @@ func Attend(pod *corev1.Pod, now time.Time) Attendance {
 	case !OutOfService(pod):
 		return Attendance{Turn: turned(corev1.ConditionTrue, ReasonInService, "", now)}
 	}
-	wait, _ := workload.DrainOf(pod.Annotations) // 0 when the annotation was removed
-	out, back := now.Sub(c.LastTransitionTime.Time), 2*wait+unasked
+	wait, _ := workload.WaitOf(pod, forChange(c)) // none when the annotations were removed
+	out, back := now.Sub(c.LastTransitionTime.Time), 2*wait.Most+stays(pod, c)
 	switch {
 	case out < -mostSkew: // else requests would wait until that time, or never go if the leader's clock is behind
-		return Attendance{Turn: turned(c.Status, c.Reason, c.Message, now)}
+		turn := turned(c.Status, c.Reason, c.Message, now)
+		turn.ObservedGeneration = c.ObservedGeneration
+		return Attendance{Turn: turn}
+	case changed(pod, c) && !unseen(pod) && (restarted(pod, c.LastTransitionTime.Time) || infeasible(pod, c.LastTransitionTime.Time)):
+		return Attendance{Turn: turned(corev1.ConditionTrue, ReasonChanged, "", now)}
 	case out >= back:
 		return Attendance{Turn: Unasked(now)}
-	case c.Reason != ReasonFollows || wait == 0:
+	case c.Reason != ReasonFollows || wait.Most == 0:
 		return Attendance{Again: back - out}
-	case out < wait:
-		return Attendance{Again: wait - out}
+	case out < wait.Most && !wait.Done:
+		return Attendance{Again: wait.Most - out}
 	}
 	return Attendance{Finish: true, Again: min(back-out, drainAgain)}
+}
+
+// stays is how long after twice its time a pod goes back into service. A change that is made may restart nothing.
+func stays(pod *corev1.Pod, c *corev1.PodCondition) time.Duration {
+	switch {
+	case c.Reason == ReasonRarely, c.Reason == ReasonRareChange:
+		return rarely
+	case changed(pod, c):
+		return unchanged + silence + time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0))*time.Second
+	case c.Reason == ReasonChange:
+		return unchanged
+	}
+	return unasked
+}
+
+// forChange reports whether a pod is out of service for a change in place.
+func forChange(c *corev1.PodCondition) bool {
+	return c.Reason == ReasonChange || c.Reason == ReasonRareChange
+}
+
+// changed reports whether the change may be made for which a pod is out of service. Before Kubernetes 1.33 no generation
+// tells it.
+func changed(pod *corev1.Pod, c *corev1.PodCondition) bool {
+	return forChange(c) && (pod.Generation == 0 || pod.Generation > c.ObservedGeneration)
+}
+
+// restarted reports whether the kubelet, which has seen the newest spec of a pod, started a container for it. It stops all that
+// it restarts before it starts the first one: from then on the pod itself shows whether it is Ready.
+func restarted(pod *corev1.Pod, since time.Time) bool { return Started(pod).After(since.Add(-clocks)) }
+
+// infeasible reports whether the kubelet refuses a resize since a time. An earlier resize may have been refused before.
+func infeasible(pod *corev1.Pod, since time.Time) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodResizePending && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonInfeasible &&
+			c.LastTransitionTime.After(since.Add(-clocks))
+	})
+}
+
+// Started is when the newest container of a pod was started.
+func Started(pod *corev1.Pod) (newest time.Time) {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if running := c.State.Running; running != nil && running.StartedAt.After(newest) {
+			newest = running.StartedAt.Time
+		}
+	}
+	return newest
 }
 
 // Unasked is the condition of a pod that is back in service.
@@ -208,4 +291,10 @@ func Unwanted(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 	}
 	return set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType && ordinal >= first+partition &&
 		set.Status.UpdateRevision != "" && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+}
+
+// Surplus reports whether a ReplicaSet has more pods than it wants, or has not counted them since it was changed. It deletes
+// pods for nothing else.
+func Surplus(set *appsv1.ReplicaSet) bool {
+	return set.Status.ObservedGeneration != set.Generation || set.Status.Replicas > ptr.Deref(set.Spec.Replicas, 1)
 }

@@ -41,6 +41,16 @@ func out(before time.Duration, reason string) func(*corev1.Pod) {
 	}
 }
 
+// hooked makes a pod wait for the label of a handler, which it has, before it goes and before it is changed.
+func hooked(pod *corev1.Pod) {
+	delete(pod.Annotations, policyv1beta1.AnnotationDrainFirst)
+	pod.Annotations[policyv1beta1.AnnotationLifecycle] = "preDelete: {labelsHandler: {a: b}}\ninPlaceUpdate: {labelsHandler: {a: b}}"
+	pod.Labels = map[string]string{"a": "b"}
+}
+
+// done is what the handler does.
+func done(pod *corev1.Pod) { pod.Labels = nil }
+
 func drains(value string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Annotations[policyv1beta1.AnnotationDrainFirst] = value }
 }
@@ -55,6 +65,11 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 	cloned := func(pod *corev1.Pod) { pod.OwnerReferences[0].APIVersion = "apps.kruise.io/v1alpha1" }
 	const operator = "system:serviceaccount:db:operator"
 	type departure = budget.Departure
+	returned := func(before time.Duration) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Status.Conditions[1].Reason, pod.Status.Conditions[1].LastTransitionTime = budget.ReasonUnasked, metav1.NewTime(now.Add(-before))
+		}
+	}
 	cases := map[string]struct {
 		d      departure
 		left   time.Duration
@@ -81,6 +96,26 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 		"a clock that is a little back": {departure{Pod: served(out(-time.Second, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, "", "in 10 s", 10},
 		"a time that a tenant wrote":    {departure{Pod: served(out(-time.Hour, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "in 10 s", 10},
 
+		"a change in place":                   {departure{Pod: served(), Vector: budget.Update, By: "admin", Restarts: true}, 10 * time.Second, budget.ReasonChange, "may be changed in 10 s: ask again", 10},
+		"a resize by an autoscaler":           {departure{Pod: served(), Vector: budget.Resize, By: operator, Restarts: true}, 10 * time.Second, budget.ReasonChange, "may be changed in 10 s", 0},
+		"a change by the workload":            {departure{Pod: served(cloned), Vector: budget.Update, By: operator, Restarts: true}, 10 * time.Second, budget.ReasonChange, "ask again", 0},
+		"a change, again":                     {departure{Pod: served(out(4*time.Second, budget.ReasonChange)), Vector: budget.Update, By: operator, Restarts: true}, 6 * time.Second, "", "in 6 s", 0},
+		"a change, after the time":            {departure{Pod: served(out(10*time.Second, budget.ReasonChange)), Vector: budget.Update, By: operator, Restarts: true}, 0, "", "", 0},
+		"a change that restarts nothing":      {departure{Pod: served(), Vector: budget.Update, By: operator}, 0, "", "", 0},
+		"a change of a pod that is not Ready": {departure{Pod: served(unready), Vector: budget.Update, By: operator, Restarts: true}, 0, "", "", 0},
+
+		"a handler":                        {departure{Pod: served(hooked), Vector: budget.Evict, By: "admin"}, 10 * time.Minute, budget.ReasonRepeat, "lifecycle: pod web-0 is out of service and may go when its handler is done, in 600 s at the latest: ask again", 0},
+		"a handler before a change":        {departure{Pod: served(hooked), Vector: budget.Update, By: "admin", Restarts: true}, 10 * time.Minute, budget.ReasonChange, "may be changed when its handler is done, in 600 s", 0},
+		"a handler that is done":           {departure{Pod: served(hooked, out(time.Second, budget.ReasonRepeat), done), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"a handler that never is":          {departure{Pod: served(hooked, out(10*time.Minute, budget.ReasonRepeat)), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"a handler that has nothing to do": {departure{Pod: served(hooked, done), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
+		"a handler, by force":              {departure{Pod: served(hooked), Vector: budget.Delete, By: "admin", Forced: true}, 0, "", "", 0},
+
+		"an eviction that came too late":                 {departure{Pod: served(returned(5 * time.Minute)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRarely, "may go in 10 s", 10},
+		"… long ago":                                     {departure{Pod: served(returned(10 * time.Minute)), Vector: budget.Evict, By: "admin"}, 10 * time.Second, budget.ReasonRepeat, "may go in 10 s", 10},
+		"a change that came too late":                    {departure{Pod: served(returned(5 * time.Minute)), Vector: budget.Update, By: operator, Restarts: true}, 10 * time.Second, budget.ReasonRareChange, "may be changed in 10 s", 0},
+		"a deletion by the workload that was not wanted": {departure{Pod: served(returned(5 * time.Minute)), Vector: budget.Delete, By: setController}, 10 * time.Second, budget.ReasonFollows, "goes in 10 s", 0},
+
 		"no grace period":                       {departure{Pod: served(), Vector: budget.Delete, By: "admin", Forced: true}, 0, "", "", 0},
 		"not Ready":                             {departure{Pod: served(unready), Vector: budget.Evict, By: "admin"}, 0, "", "", 0},
 		"terminating":                           {departure{Pod: served(ending), Vector: budget.Delete, By: "admin"}, 0, "", "", 0},
@@ -92,7 +127,6 @@ func TestAPodIsOutOfServiceBeforeItGoes(t *testing.T) {
 		"the garbage collector":                 {departure{Pod: served(), Vector: budget.Delete, By: "system:serviceaccount:kube-system:generic-garbage-collector"}, 0, "", "", 0},
 		"Limpet's own deletion":                 {departure{Pod: served(), Vector: budget.Limpet, By: "limpet"}, 0, "", "", 0},
 		"a PodDisruptionBudget that needs none": {departure{Pod: served(), Vector: budget.Evict, By: "admin", Once: true}, 0, "", "", 0},
-		"a change in place":                     {departure{Pod: served(), Vector: budget.Update, By: "admin"}, 0, "", "", 0},
 		"a request for no budget":               {departure{Pod: served(), Vector: budget.None, By: "admin"}, 0, "", "", 0},
 	}
 	for name, tc := range cases {
@@ -125,6 +159,27 @@ func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
 	fresh := func(pod *corev1.Pod) { pod.Status.Conditions = nil }
 	unasking := func(pod *corev1.Pod) { delete(pod.Annotations, policyv1beta1.AnnotationDrainFirst) }
 	ended := func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodSucceeded }
+	spec := func(generation, observed int64) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Generation, pod.Status.ObservedGeneration, pod.Status.Conditions[1].ObservedGeneration = generation, observed, 1
+			pod.Spec.TerminationGracePeriodSeconds = new(int64(30))
+		}
+	}
+	started := func(before time.Duration) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+				{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-before))}}}, {},
+			}
+		}
+	}
+	change := out(12*time.Second, budget.ReasonChange)
+	pending := func(reason string, before time.Duration) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+				Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(now.Add(-before)),
+			})
+		}
+	}
 	cases := map[string]struct {
 		pod    *corev1.Pod
 		reason string // of the condition that is written
@@ -143,7 +198,30 @@ func TestTheLeaderAttendsPodsWithTheGate(t *testing.T) {
 		"for a workload, kept for long":          {served(out(50*time.Second, budget.ReasonFollows)), budget.ReasonUnasked, false, 0},
 		"the annotation was removed":             {served(out(29*time.Second, budget.ReasonRepeat), unasking), "", false, time.Second},
 		"for a workload, the annotation is gone": {served(out(29*time.Second, budget.ReasonFollows), unasking), "", false, time.Second},
-		"a clock that is far ahead":              {served(out(-time.Hour, budget.ReasonRepeat)), budget.ReasonRepeat, false, 0},
+
+		"for a change":                      {served(change, spec(1, 1), started(time.Hour)), "", false, 128 * time.Second},
+		"for a change, a container crashed": {served(change, spec(1, 1), started(time.Second)), "", false, 128 * time.Second},
+		"changed, and not seen":             {served(change, spec(2, 1), started(time.Second)), "", false, 218 * time.Second},
+		"changed, and seen":                 {served(change, spec(2, 2), started(time.Hour)), "", false, 218 * time.Second},
+		"changed, and started":              {served(change, spec(2, 2), started(time.Second)), budget.ReasonChanged, false, 0},
+		"changed, and started at once":      {served(change, spec(2, 2), started(13*time.Second)), budget.ReasonChanged, false, 0},
+		"changed before Kubernetes 1.33":    {served(change, started(time.Second)), budget.ReasonChanged, false, 0},
+		"a change that was taken back":      {served(out(140*time.Second, budget.ReasonChange), spec(1, 1), started(time.Hour)), budget.ReasonUnasked, false, 0},
+		"a change that restarts nothing":    {served(out(230*time.Second, budget.ReasonChange), spec(2, 2), started(time.Hour)), budget.ReasonUnasked, false, 0},
+		"a resize that is infeasible":       {served(change, spec(2, 2), started(time.Hour), pending(corev1.PodReasonInfeasible, time.Second)), budget.ReasonChanged, false, 0},
+		"… and was before":                  {served(change, spec(2, 2), started(time.Hour), pending(corev1.PodReasonInfeasible, time.Hour)), "", false, 218 * time.Second},
+		"… of an older spec":                {served(change, spec(2, 1), started(time.Hour), pending(corev1.PodReasonInfeasible, time.Second)), "", false, 218 * time.Second},
+		"a resize that is put off":          {served(change, spec(2, 2), started(time.Hour), pending(corev1.PodReasonDeferred, time.Second)), "", false, 218 * time.Second},
+		"a change that comes rarely":        {served(out(600*time.Second, budget.ReasonRareChange), spec(1, 1), started(time.Hour)), "", false, 20 * time.Second},
+		"… and is made":                     {served(out(12*time.Second, budget.ReasonRareChange), spec(2, 2), started(time.Second)), budget.ReasonChanged, false, 0},
+		"restarted, and out for a drain":    {served(out(10*time.Second, budget.ReasonRepeat), spec(2, 2), started(time.Second)), "", false, 40 * time.Second},
+		"of a program that comes rarely":    {served(out(600*time.Second, budget.ReasonRarely)), "", false, 20 * time.Second},
+		"… and did not":                     {served(out(620*time.Second, budget.ReasonRarely)), budget.ReasonUnasked, false, 0},
+		"a handler is at work":              {served(hooked, out(time.Minute, budget.ReasonFollows)), "", false, 9 * time.Minute},
+		"a handler is done, for a workload": {served(hooked, out(time.Minute, budget.ReasonFollows), done), "", true, 5 * time.Second},
+		"a handler is done, for a drain":    {served(hooked, out(time.Minute, budget.ReasonRepeat), done), "", false, 19*time.Minute + 30*time.Second},
+		"a handler never is":                {served(hooked, out(10*time.Minute, budget.ReasonFollows)), "", true, 5 * time.Second},
+		"a clock that is far ahead":         {served(out(-time.Hour, budget.ReasonRepeat)), budget.ReasonRepeat, false, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

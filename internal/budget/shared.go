@@ -1,7 +1,9 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -18,30 +20,6 @@ type Sites struct {
 	Peers  map[sites.Site]sites.Heard
 }
 
-// Local returns the budgets with what they may do here: in the place of a budget with federation one for each of its
-// shares in the book, with the number of the share. A number that changes with decisions must be read with them.
-func Local(all []Budget, book ledger.Book) []Budget {
-	var out []Budget
-	for _, b := range all {
-		if b.Sites == nil {
-			if len(ledger.SharesOf(book, b.Name, b.UID)) > 0 { // the cache of this replica is old, or that of the leader
-				b.Closed = "this replica does not know its peers yet"
-			}
-			out = append(out, b)
-			continue
-		}
-		shares := ledger.SharesOf(book, b.Name, b.UID)
-		if len(shares) == 0 || shares[0].Spec != b.Sites.Spec.Hash() {
-			b.Closed = b.Sites.Disagreement()
-			out = append(out, b)
-		}
-		for _, s := range shares {
-			out = append(out, b.local(s, len(shares) > 1))
-		}
-	}
-	return out
-}
-
 // local is a budget with the number of a share.
 func (b Budget) local(s ledger.Share, several bool) Budget {
 	number := new(intstr.FromInt32(max(s.Number(), 0)))
@@ -53,25 +31,68 @@ func (b Budget) local(s ledger.Share, several bool) Budget {
 	}
 	switch {
 	case !s.Open:
-		b.Closed = b.Sites.Disagreement()
+		b.Closed = b.Sites.Disagreement(b.Expected)
 	case b.Sites.Strict:
 		b.Closed = b.Sites.strict(s)
+	default:
+		b.Closed = b.Sites.contradicted(s)
 	}
 	return b
 }
 
-// Disagreement says why the sites share no units.
-func (k *Sites) Disagreement() string {
+// contradicted says which peer that answers shows other units than the book has, which was then put back from a copy; "" for none.
+func (k *Sites) contradicted(s ledger.Share) string {
+	for _, known := range s.Peers {
+		r, shown := k.Peers[sites.Site(known.Site)].Reports[s.Group]
+		if shown && r.Share.Agreement == s.Agreement && !agrees(known, r, string(k.Self)) {
+			return fmt.Sprintf("peer %s has taken other units than this book has sent, or was put back from a copy: they will agree again", known.Site)
+		}
+	}
+	return ""
+}
+
+// Disagreement says why the sites share no units, of which this one wants some pods.
+func (k *Sites) Disagreement(expected int32) string {
 	for _, site := range k.Spec.Members {
-		if h := k.Peers[site]; h.Problem != "" {
-			return fmt.Sprintf("peer %s %s", site, h.Problem)
+		if why := cmp.Or(k.Peers[site].Problem, k.Peers[site].Unsettled); why != "" {
+			return fmt.Sprintf("peer %s %s", site, why)
+		}
+	}
+	if len(k.Peers) == len(k.Spec.Members)-1 {
+		if _, problem := sites.GroupsOf(k.Self, k.Spec, expected, k.Peers); problem != "" {
+			return problem
 		}
 	}
 	return "its peers have not agreed on it yet"
 }
 
+// fixed says which PodDisruptionBudget keeps pods from going, or has another share than the sites have agreed on; "" for none.
+func (k *Sites) fixed(s ledger.Share) string {
+	plain := false
+	for _, site := range k.Spec.Members {
+		if !site.Fixed() {
+			continue
+		}
+		plain = true
+		if why := cmp.Or(k.Peers[site].Problem, k.Peers[site].Unsettled); why != "" {
+			return fmt.Sprintf("peer %s %s", site, why)
+		}
+	}
+	if !plain {
+		return ""
+	}
+	groups, problem := sites.GroupsOf(k.Self, k.Spec, 0, k.Peers)
+	if problem == "" && !slices.ContainsFunc(groups, func(g sites.Group) bool { return g.ID == s.Group }) {
+		problem = "a PodDisruptionBudget among its peers was changed: they will agree again"
+	}
+	return problem
+}
+
 // strict says which peer keeps pods from going; "" for none.
 func (k *Sites) strict(s ledger.Share) string {
+	if why := cmp.Or(k.fixed(s), k.contradicted(s)); why != "" {
+		return why
+	}
 	for _, known := range s.Peers {
 		site := sites.Site(known.Site)
 		heard, asked := k.Peers[site]
@@ -83,8 +104,6 @@ func (k *Sites) strict(s ledger.Share) string {
 			return fmt.Sprintf("peer %s %s", site, heard.Problem)
 		case !shown || r.Share.Agreement != s.Agreement:
 			return fmt.Sprintf("peer %s has not agreed on it yet", site)
-		case !agrees(known, r, string(k.Self)):
-			return fmt.Sprintf("peer %s has taken other units than this book has sent, or was put back from a copy: they will agree again", site)
 		case r.Short > 0:
 			return fmt.Sprintf("peer %s lacks %d pods beyond its share", site, r.Short)
 		}
@@ -96,6 +115,12 @@ func (k *Sites) strict(s ledger.Share) string {
 func agrees(known ledger.PeerUnits, r sites.Report, self string) bool {
 	shown, _ := r.Share.Peer(self)
 	return shown.Taken <= known.Sent && shown.Sent >= known.Taken
+}
+
+// needsNone reports whether a scale-in takes no unit of the sites: all pods that the workload still wants are available.
+func (b *Budget) needsNone(in *Input) bool {
+	return in.Vector == ScaleIn && b.Sites != nil && b.Sites.Spec.MinAvailable == nil && b.Unknown == "" &&
+		b.available(in.Book, in.Now, in.Pod.UID) >= b.Expected
 }
 
 // wantLess reports whether the workloads of all sites, of which this one wants some pods, want fewer than must be available:

@@ -25,7 +25,7 @@ func TestASharesNumberDecides(t *testing.T) {
 	short.Short = 2
 	peer := func(h sites.Heard) map[sites.Site]sites.Heard { return map[sites.Site]sites.Heard{"/b/web": h} }
 	says := func(r sites.Report) map[sites.Site]sites.Heard {
-		return peer(sites.Heard{Reports: map[string]sites.Report{"g": r}})
+		return peer(sites.Heard{Spec: spec, Reports: map[string]sites.Report{"g": r}})
 	}
 	as := func(*ledger.Share) {}
 	for _, tc := range []struct {
@@ -121,12 +121,59 @@ func TestABookThatWasPutBack(t *testing.T) {
 		b := most("1", pods(3))
 		share := ledger.Share{Budget: b.Name, UID: b.UID, Spec: spec.Hash(), Group: "g", Agreement: "x", Open: true, Base: 1, Peers: []ledger.PeerUnits{tc.known}}
 		report := sites.Report{Share: ledger.Share{Group: "g", Agreement: "x", Peers: []ledger.PeerUnits{tc.shown}}}
-		b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Strict: true, Peers: map[sites.Site]sites.Heard{"/b/web": {Reports: map[string]sites.Report{"g": report}}}}
-		got := budget.Plan(budget.Input{
-			Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: []ledger.Share{share}},
-		})
-		if got.Reason != budget.ReasonPeers || !strings.Contains(got.Message, "or was put back from a copy") {
-			t.Errorf("%s: %s %q", name, got.Verdict, got.Message)
+		for _, strict := range []bool{true, false} { // a peer that answers tells it in any case
+			b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Strict: strict, Peers: map[sites.Site]sites.Heard{"/b/web": {Reports: map[string]sites.Report{"g": report}}}}
+			got := budget.Plan(budget.Input{
+				Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: []ledger.Share{share}},
+			})
+			if got.Reason != budget.ReasonPeers || !strings.Contains(got.Message, "or was put back from a copy") {
+				t.Errorf("%s: %s %q", name, got.Verdict, got.Message)
+			}
+		}
+	}
+}
+
+// TestAScaleInThatNeedsNoUnit scales a site from three pods to two while its peers do not answer. With maxUnavailable the
+// last two must be available, and then no unit is taken.
+func TestAScaleInThatNeedsNoUnit(t *testing.T) {
+	spec := sites.Spec{MaxUnavailable: limit("1"), Members: []sites.Site{"/a/web", "/b/web"}}
+	for away, allowed := range []bool{true, false} {
+		b := most("1", pods(3))
+		b.Pods[1].Available = away == 0
+		b.Expected = 2
+		b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Strict: true, Peers: map[sites.Site]sites.Heard{"/b/web": {Problem: "cannot be read"}}}
+		got := budget.Plan(budget.Input{Now: now, Namespace: "a", Vector: budget.ScaleIn, Pod: serving(0), Budgets: []budget.Budget{b}})
+		if (got.Verdict == budget.Allowed) != allowed {
+			t.Errorf("%d pods are away: %s %q", away, got.Verdict, got.Message)
+		}
+	}
+}
+
+// TestAPodDisruptionBudgetAsPeer has one with a share of one unit of two.
+func TestAPodDisruptionBudgetAsPeer(t *testing.T) {
+	spec := sites.Spec{MaxUnavailable: limit("2"), Members: []sites.Site{"/a/web", "/b/pdb/web"}}
+	heard := func(units, why string) map[sites.Site]sites.Heard {
+		return map[sites.Site]sites.Heard{"/b/pdb/web": {Spec: sites.Spec{MaxUnavailable: limit(units)}, Unsettled: why}}
+	}
+	groups, _ := sites.GroupsOf("/a/web", spec, 3, heard("1", ""))
+	share := ledger.Share{Budget: "web", UID: "b-web", Spec: spec.Hash(), Group: groups[0].ID, Agreement: "x", Open: true, Base: 1}
+	for name, tc := range map[string]struct {
+		peers   map[sites.Site]sites.Heard
+		lenient bool
+		refused string
+	}{
+		"as agreed":           {peers: heard("1", "")},
+		"it lacks pods":       {peers: heard("1", "lacks 1 pods"), refused: "peer /b/pdb/web lacks 1 pods"},
+		"reserved":            {peers: heard("1", "lacks 1 pods"), lenient: true},
+		"it was loosened":     {peers: heard("2", ""), refused: "was changed: they will agree again"},
+		"it was loosened far": {peers: heard("3", ""), refused: "let 3 pods go, and all sites together may let 2"},
+		"it is silent":        {peers: map[sites.Site]sites.Heard{"/b/pdb/web": {Problem: "cannot be read"}}, refused: "peer /b/pdb/web cannot be read"},
+	} {
+		b := most("2", pods(3))
+		b.Sites = &budget.Sites{Self: "/a/web", Spec: spec, Strict: !tc.lenient, Peers: tc.peers}
+		got := budget.Plan(budget.Input{Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}, Book: ledger.Book{Shares: []ledger.Share{share}}})
+		if (got.Verdict == budget.Refused) != (tc.refused != "") || !strings.Contains(got.Message, tc.refused) {
+			t.Errorf("%s: %s %q, want %q", name, got.Verdict, got.Message, tc.refused)
 		}
 	}
 }

@@ -128,6 +128,19 @@ func TestTheSizeOfABudget(t *testing.T) {
 		pods  []*corev1.Pod
 		owned []client.Object
 	}
+	held := func(t *testing.T, o client.Object) {
+		testenv.Eventually(t, func() error {
+			kind := o.GetObjectKind().GroupVersionKind()
+			store, err := cluster.StoreOf[client.Object](t.Context(), reader.Cached(), workloads.Short(kind))
+			if err != nil {
+				return err
+			}
+			if _, found := store.Get(o.GetNamespace(), o.GetName()); !found {
+				return fmt.Errorf("the cache has no %s %s", kind.Kind, o.GetName())
+			}
+			return nil
+		})
+	}
 	// none makes a workload that has no pod, and one of other pods.
 	none := func(kind schema.GroupVersionKind, spec map[string]any) func(t *testing.T, ns string) made {
 		return func(t *testing.T, ns string) made {
@@ -135,17 +148,7 @@ func TestTheSizeOfABudget(t *testing.T) {
 				labels := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": app}}}
 				all := map[string]any{"template": labels}
 				maps.Copy(all, spec)
-				o := env.OfKind(t, kind, ns, name, all)
-				testenv.Eventually(t, func() error {
-					store, err := cluster.StoreOf[client.Object](t.Context(), reader.Cached(), workloads.Short(kind))
-					if err != nil {
-						return err
-					}
-					if _, found := store.Get(ns, o.GetName()); !found {
-						return fmt.Errorf("the cache has no %s %s", kind.Kind, o.GetName())
-					}
-					return nil
-				})
+				held(t, env.OfKind(t, kind, ns, name, all))
 			}
 			return made{}
 		}
@@ -173,6 +176,7 @@ func TestTheSizeOfABudget(t *testing.T) {
 		o.SetGroupVersionKind(testenv.GameServers)
 		testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), o) }) // a new kind is served a moment later
 		env.RemoveAtEnd(t, o)
+		held(t, o)
 		return o
 	}
 	for name, tc := range map[string]struct {

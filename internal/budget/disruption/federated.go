@@ -2,6 +2,7 @@ package disruption
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -50,20 +51,6 @@ func SitesOf(ctx context.Context, cluster string, read ReadPeer, b *limpetv1alph
 	return k
 }
 
-// askPeers reads the peers of all budgets at once that may refuse a request.
-func (j *Judge) askPeers(ctx context.Context, c inquiry) {
-	var all sync.WaitGroup
-	for i := range c.covering {
-		of := &c.covering[i]
-		b, _ := budget.Of(of.object) // the valid part of the rules holds
-		if b.Exempt = of.matcher.Exempts(c.request.Pod); of.divided == nil || len(of.divided.Spec.Federation) == 0 || !of.leaves && !b.Judges(c.vector) {
-			continue
-		}
-		all.Go(func() { of.sites = SitesOf(ctx, j.peers.Cluster, j.peers.Read, of.divided) })
-	}
-	all.Wait()
-}
-
 // SpecOf returns what a budget of a cluster says about sites.
 func SpecOf(cluster string, b *limpetv1alpha1.DistributedPodDisruptionBudget) sites.Spec {
 	s := sites.Spec{MaxUnavailable: b.Spec.MaxUnavailable, MinAvailable: b.Spec.MinAvailable, Members: []sites.Site{sites.SiteOf(cluster, b.Namespace, b.Name)}}
@@ -73,6 +60,9 @@ func SpecOf(cluster string, b *limpetv1alpha1.DistributedPodDisruptionBudget) si
 		}
 		if peer.Namespace == "" {
 			peer.Namespace = b.Namespace
+		}
+		if peer.Kind == limpetv1alpha1.PeerPlain {
+			peer.Name = sites.FixedName(peer.Name)
 		}
 		s.Members = append(s.Members, sites.SiteOf(peer.Cluster, peer.Namespace, peer.Name))
 	}
@@ -94,6 +84,15 @@ func HeardOf(self, peer sites.Site, cluster string, b *limpetv1alpha1.Distribute
 		return h
 	}
 	h.Expected, h.Healthy, h.Allowed = b.Status.ExpectedPods, b.Status.CurrentHealthy, b.Status.DisruptionsAllowed
+	if peer.Fixed() {
+		switch short := b.Status.Shares[0].Short; {
+		case b.Status.ObservedGeneration < b.Generation:
+			h.Unsettled = "was changed and is not counted again yet"
+		case short > 0:
+			h.Unsettled = fmt.Sprintf("lacks %d pods beyond its share", short)
+		}
+		return h
+	}
 	h.Reports = make(map[string]sites.Report, len(b.Status.Shares))
 	for _, s := range b.Status.Shares {
 		if len(s.Nonce) > longestNonce {

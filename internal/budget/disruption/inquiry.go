@@ -81,7 +81,7 @@ func (j *Judge) inquire(ctx context.Context, r Request) (inquiry, error) {
 	if c, err = j.confirm(ctx, c); err != nil {
 		return c, err
 	}
-	if r = c.request; len(c.covering) == 0 && r.Verb != budget.VerbEvict && (r.Verb != budget.VerbDelete || !budget.Gated(r.Pod)) {
+	if r = c.request; len(c.covering) == 0 && r.Verb != budget.VerbEvict && !budget.Gated(r.Pod) {
 		return c, nil
 	}
 	if r.Changed != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -121,6 +122,20 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 	}
 	defer leave()
 	return j.decide(ctx, c)
+}
+
+// askPeers reads the peers of all budgets at once that may refuse a request.
+func (j *Judge) askPeers(ctx context.Context, c inquiry) {
+	var all sync.WaitGroup
+	for i := range c.covering {
+		of := &c.covering[i]
+		b, _ := budget.Of(of.object) // the valid part of the rules holds
+		if b.Exempt = of.matcher.Exempts(c.request.Pod); of.divided == nil || len(of.divided.Spec.Federation) == 0 || !of.leaves && !b.Judges(c.vector) {
+			continue
+		}
+		all.Go(func() { of.sites = SitesOf(ctx, j.peers.Cluster, j.peers.Read, of.divided) })
+	}
+	all.Wait()
 }
 
 // errBehind is returned when the cache of this replica is older than what a book relies on.

@@ -1,6 +1,9 @@
 package disruption
 
 import (
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/budget"
@@ -11,6 +14,9 @@ import (
 
 // mirrorLength is more than the hash of a static pod takes.
 const mirrorLength = 64
+
+// mostFinalizers is how many finalizers of a pod are looked at.
+const mostFinalizers = 16
 
 // Needs is what the decisions read from the caches: of pods, which budgets cover them and
 // whether they are available; of workloads, how many pods they want.
@@ -45,19 +51,23 @@ func podNode(from, to *corev1.Pod) {
 	to.Spec.NodeName, to.Status.NominatedNodeName, to.Status.PodIPs = from.Spec.NodeName, from.Status.NominatedNodeName, from.Status.PodIPs
 }
 
-// podService keeps whether a pod is in service. Few pods have the gate, and all that are in service the same condition.
+// podService keeps whether a pod is in service, and which finalizers its handlers may mean. Few pods have the gate, and all
+// that are in service the same condition.
 func podService(from, to *corev1.Pod) {
 	c := budget.Service(from)
 	if !budget.Gated(from) {
 		return
 	}
 	to.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: policyv1beta1.ConditionInService}}
+	hooks := from.Annotations[policyv1beta1.AnnotationLifecycle]
+	first := slices.Clone(from.Finalizers[:min(len(from.Finalizers), mostFinalizers)])
+	to.Finalizers = slices.DeleteFunc(first, func(f string) bool { return !strings.Contains(hooks, f) })
 	if c == nil || budget.Service(to) != nil {
 		return
 	}
 	kept := corev1.PodCondition{Type: c.Type, Status: c.Status}
 	if c.Status != corev1.ConditionTrue {
-		kept.Reason, kept.LastTransitionTime = c.Reason, c.LastTransitionTime
+		kept.Reason, kept.LastTransitionTime, kept.ObservedGeneration = c.Reason, c.LastTransitionTime, c.ObservedGeneration
 	}
 	to.Status.Conditions = append(to.Status.Conditions, kept)
 }

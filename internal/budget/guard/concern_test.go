@@ -3,11 +3,13 @@ package guard_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -37,6 +39,7 @@ func pods(ns string) map[string]*corev1.Pod {
 		"terminating":           pod("terminating", func(p *corev1.Pod) { p.Finalizers = []string{"example.com/hold"} }),
 		"a mirror":              pod("mirror", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
 		"that asks":             pod("asks", func(p *corev1.Pod) { p.Annotations = map[string]string{policyv1beta1.AnnotationDrainFirst: "1s"} }),
+		"with handlers":         pod("hooked", func(p *corev1.Pod) { p.Annotations = map[string]string{policyv1beta1.AnnotationLifecycle: "x"} }),
 		"with a false relation": pod("related", func(p *corev1.Pod) { p.Annotations = map[string]string{"kruise.io/related-pub": "other"} }),
 	}
 }
@@ -111,8 +114,12 @@ func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 				want := value != "" && guard.Concerns(r)
-				if _, asks := r.Pod.Annotations[policyv1beta1.AnnotationDrainFirst]; value == policyv1beta1.LabelBudgetsAsked {
-					want = want && asks && r.Verb == budget.VerbDelete
+				if value == policyv1beta1.LabelBudgetsAsked {
+					asks := slices.ContainsFunc([]string{policyv1beta1.AnnotationDrainFirst, policyv1beta1.AnnotationLifecycle}, func(a string) bool {
+						_, is := r.Pod.Annotations[a]
+						return is
+					})
+					want = want && asks && (r.Verb == budget.VerbDelete || !equality.Semantic.DeepEqual(r.Pod.Spec, r.Changed.Spec))
 				}
 				seen[want]++
 				if got := called.Swap(0) > 0; got != want {

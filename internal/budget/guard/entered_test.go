@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -34,11 +35,13 @@ func TestAnEvictionEntersFewFiles(t *testing.T) {
 // A pod may go by its budget.
 func TestOneEviction(t *testing.T) {
 	before, mgr := serving, env.NewManager(t, cluster.CacheOptions(needs()...))
-	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs()...); err != nil {
+	err := errors.Join(cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs()...), cluster.HoldAll(t.Context(), mgr.GetCache(), needs()...))
+	if err != nil {
 		t.Fatal(err)
 	}
 	handler := handlerOf(mgr, mgr.GetAPIReader())
 	env.Start(t, mgr)
+	mgr.GetCache().WaitForCacheSync(t.Context())
 	serving = mgr // no other webhook than this one is asked
 	t.Cleanup(func() { serving = before })
 	ns := guarded(t)

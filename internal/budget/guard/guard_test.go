@@ -79,9 +79,6 @@ func install(t *testing.T, handler admission.Handler) {
 	if len(all.Validating.Webhooks) != 3 {
 		t.Fatalf("deploy/controller/webhooks.yaml has %d webhooks of guards", len(all.Validating.Webhooks))
 	}
-	for i := range all.Validating.Webhooks {
-		all.Validating.Webhooks[i].TimeoutSeconds = new(int32(10)) // machines that test are busy
-	}
 	env.ServeWebhooks(t, all, func(string) http.Handler {
 		return &webhook.Admission{Handler: handler}
 	})

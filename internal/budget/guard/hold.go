@@ -19,9 +19,10 @@ import (
 // causeOutOfService is the cause of a refusal of a pod that is out of service, and goes later.
 const causeOutOfService metav1.CauseType = "OutOfServiceFirst"
 
-// hold takes a pod out of service that its budgets let go, or says for how long it has been. A dry run only learns of it.
+// hold takes a pod out of service that its budgets let go or be changed, or says for how long it has been. A dry run only learns of it.
 func (h *Handler) hold(ctx context.Context, r gathered, a disruption.Answer) (budget.Hold, error) {
 	d := budget.Departure{Now: h.Clock.Now(), Pod: r.Pod, Vector: a.Vector, By: r.User, Forced: r.forced, Once: a.Once}
+	d.Restarts = r.Changed != nil && budget.Disruptive(r.Pod, r.Changed).Restarts
 	hold := d.Plan()
 	if hold.Turn == nil || r.DryRun {
 		return hold, nil

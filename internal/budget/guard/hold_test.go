@@ -22,12 +22,15 @@ import (
 
 // drained makes a Ready pod that is out of service for a minute before it goes. A client library would sleep through the
 // last thirty seconds, and then repeat the request.
-func drained(t *testing.T, set testenv.StatefulSet, ordinal int) *corev1.Pod {
+func drained(t *testing.T, set testenv.StatefulSet, ordinal int, edits ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := aPod(set, ordinal)
 	pod.Annotations = map[string]string{policyv1beta1.AnnotationDrainFirst: "1m"}
 	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: policyv1beta1.ConditionInService}}
 	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: policyv1beta1.ConditionInService, Status: corev1.ConditionTrue})
+	for _, edit := range edits {
+		edit(pod)
+	}
 	put(t, pod)
 	return pod
 }

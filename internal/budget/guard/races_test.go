@@ -43,6 +43,7 @@ func replicaWith(t *testing.T, objects cache.Options, live client.Reader) (*guar
 	}
 	handler := handlerOf(mgr, live)
 	env.Start(t, mgr)
+	mgr.GetCache().WaitForCacheSync(t.Context())
 	return handler, mgr.GetCache()
 }
 

@@ -80,11 +80,12 @@ func serve(t *testing.T) {
 		if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs()...); err != nil {
 			return nil, err
 		}
-		if err := watch(mgr); err != nil {
+		if err := errors.Join(cluster.HoldAll(t.Context(), mgr.GetCache(), needs()...), watch(mgr)); err != nil {
 			return nil, err
 		}
 		return map[string]http.Handler{guard.Path: &webhook.Admission{Handler: handlerOf(mgr, mgr.GetAPIReader())}}, nil
 	})
+	serving.GetCache().WaitForCacheSync(t.Context())
 	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhooks
 		err := evictAs(t.Context(), env.Client, testenv.APod(disruption.ProbeName).In(guarded(t)).Pod, metav1.DryRunAll)
 		if !hasCause(err, disruption.CauseProbe) {
@@ -119,9 +120,7 @@ func (c *aheadClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 // guarded makes a namespace from which requests are sent to the guard.
 func guarded(t *testing.T) string {
 	t.Helper()
-	name := env.Namespace(t)
-	label(t, name, policyv1beta1.LabelBudgetsOpen)
-	return name
+	return env.Namespace(t, policyv1beta1.LabelBudgets, policyv1beta1.LabelBudgetsOpen)
 }
 
 func label(t *testing.T, namespace, value string) {
@@ -176,7 +175,8 @@ func put(t *testing.T, objects ...client.Object) {
 	}
 }
 
-// known waits until a cache has an object in this version, or a later one.
+// known waits until a cache has an object in this version, or a later one; of a pod also the StatefulSet, without which the
+// pod counts for nothing.
 func known(t *testing.T, cached client.Reader, o client.Object) {
 	t.Helper()
 	got := o.DeepCopyObject().(client.Object)
@@ -189,6 +189,9 @@ func known(t *testing.T, cached client.Reader, o client.Object) {
 		}
 		return nil
 	})
+	if _, pod := o.(*corev1.Pod); pod {
+		env.Known(t, cached, &appsv1.StatefulSetList{})
+	}
 }
 
 // web creates a budget, and then a StatefulSet with Ready pods.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"github.com/limpet-io/limpet/internal/budget/sites"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -32,7 +34,7 @@ type Options struct {
 	// Kubeconfig is a file with a context for each other cluster. It may not exist, and may change.
 	Kubeconfig string
 	Scheme     *runtime.Scheme
-	// Cached and Live read this cluster.
+	// Cached and Live read this cluster. New bounds the reads of Live.
 	Cached, Live client.Reader
 }
 
@@ -53,12 +55,15 @@ type connection struct {
 	live   client.Reader
 	cached cache.Cache
 	synced func() bool
+	plain  func() bool // the same for PodDisruptionBudgets; nil while no budget names one
 	stop   context.CancelFunc
+	ends   context.Context //nolint:containedctx // of the watches
 	err    error
 }
 
 // New returns peers.
 func New(o Options) *Peers {
+	o.Live = cluster.NewLiveReader(o.Live, cluster.LimitProven) // users choose what is read
 	return &Peers{Options: o, Events: make(chan event.GenericEvent)}
 }
 
@@ -94,17 +99,27 @@ func (p *Peers) Known(ctx context.Context, cluster, namespace, name string) (*li
 	if c.cached == nil || !c.synced() { // a read would wait
 		return nil, errors.New("was not heard of yet")
 	}
+	if _, plain := sites.PlainName(name); plain && !p.watchPlain(c) {
+		return nil, errors.New("was not heard of yet; kubectl limpet join --pdb lets this cluster read PodDisruptionBudgets")
+	}
 	return read(ctx, c.cached, namespace, name)
 }
 
 // read gets one budget. Its errors go on after the name of the peer.
 func read(ctx context.Context, from client.Reader, namespace, name string) (*limpetv1alpha1.DistributedPodDisruptionBudget, error) {
-	b := &limpetv1alpha1.DistributedPodDisruptionBudget{}
-	switch err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, b); {
+	b, pdb := &limpetv1alpha1.DistributedPodDisruptionBudget{}, &policyv1.PodDisruptionBudget{}
+	of := client.Object(b)
+	name, plain := sites.PlainName(name)
+	if plain {
+		of = pdb
+	}
+	switch err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, of); {
 	case apierrors.IsNotFound(err):
 		return nil, ErrNotNamed
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", err)
+	case plain:
+		return Plain(pdb), nil
 	}
 	return b, nil
 }
@@ -151,9 +166,10 @@ func (p *Peers) load() error {
 	return nil
 }
 
-// kinds has the one kind that is read. What finds out which kinds an API server has waits longer than a decision.
+// kinds has the kinds that are read. What finds out which kinds an API server has waits longer than a decision.
 func kinds() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{limpetv1alpha1.GroupVersion})
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{limpetv1alpha1.GroupVersion, policyv1.SchemeGroupVersion})
+	m.Add(policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace)
 	m.Add(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"), meta.RESTScopeNamespace)
 	return m
 }

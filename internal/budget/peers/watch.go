@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -41,7 +43,7 @@ func (p *Peers) Start(ctx context.Context) error {
 func (p *Peers) watch(c *connection, config *rest.Config) error {
 	budgets, err := cache.New(config, cache.Options{
 		Scheme: p.Scheme, Mapper: kinds(),
-		ByObject: map[client.Object]cache.ByObject{&limpetv1alpha1.DistributedPodDisruptionBudget{}: {Transform: short}},
+		ByObject: map[client.Object]cache.ByObject{&limpetv1alpha1.DistributedPodDisruptionBudget{}: {Transform: short}, &policyv1.PodDisruptionBudget{}: {Transform: shortPlain}},
 	})
 	if err != nil {
 		return fmt.Errorf("cannot be watched: %w", err)
@@ -51,7 +53,7 @@ func (p *Peers) watch(c *connection, config *rest.Config) error {
 		return fmt.Errorf("cannot be watched: %w", err)
 	}
 	ctx, stop := context.WithCancel(p.watching)
-	c.cached, c.synced, c.stop = budgets, informer.HasSynced, stop
+	c.cached, c.synced, c.stop, c.ends = budgets, informer.HasSynced, stop, ctx
 	if err := p.tell(ctx, informer); err != nil {
 		stop()
 		return fmt.Errorf("cannot be watched: %w", err)
@@ -62,6 +64,33 @@ func (p *Peers) watch(c *connection, config *rest.Config) error {
 		}
 	}()
 	return nil
+}
+
+// watchPlain begins to watch the PodDisruptionBudgets of a cluster, where its controller may read them. It reports whether
+// they are known.
+func (p *Peers) watchPlain(c *connection) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.plain == nil {
+		informer, err := c.cached.GetInformer(c.ends, &policyv1.PodDisruptionBudget{}, cache.BlockUntilSynced(false))
+		if err != nil || p.tell(c.ends, informer) != nil {
+			return false
+		}
+		c.plain = informer.HasSynced
+	}
+	return c.plain()
+}
+
+// shortPlain keeps of a PodDisruptionBudget what Plain reads.
+func shortPlain(o any) (any, error) {
+	if from, ok := o.(*policyv1.PodDisruptionBudget); ok {
+		to := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{
+			Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion, Generation: from.Generation,
+		}}
+		Needs(from, to)
+		return to, nil
+	}
+	return o, nil
 }
 
 // short leaves out what no reader reads: a cluster may have thousands of budgets without federation.
@@ -80,6 +109,9 @@ func (p *Peers) tell(ctx context.Context, informer cache.Informer) error {
 	send := func(o any) {
 		if last, unknown := o.(toolscache.DeletedFinalStateUnknown); unknown {
 			o = last.Obj
+		}
+		if pdb, plain := o.(*policyv1.PodDisruptionBudget); plain {
+			o = Plain(pdb)
 		}
 		if b, ok := o.(*limpetv1alpha1.DistributedPodDisruptionBudget); ok && len(b.Spec.Federation) > 0 {
 			select {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,7 +68,15 @@ func (s *situation) statusDivided() policyv1beta1.PodUnavailableBudgetStatus {
 		n.Desired += s.counts[i].Desired // 0 where no group protects a pod
 	}
 	allowed := budget.DividedAllowedOf(n, s.blocked(), len(s.groups), s.explain(""))
-	return shownOf(s.pub, n, s.book, nil, []metav1.Condition{s.shared(allowed), s.enforced()})
+	conditions := []metav1.Condition{s.shared(allowed), s.enforced()}
+	if s.divided.Spec.Child != "" {
+		conditions = append(conditions, s.childCondition())
+	}
+	shown := shownOf(s.pub, n, s.book, nil, conditions)
+	if s.divided.Spec.Child == "" {
+		meta.RemoveStatusCondition(&shown.Conditions, budget.ConditionChild)
+	}
+	return shown
 }
 
 // blocked is how many groups let no pod go.

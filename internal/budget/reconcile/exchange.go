@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -26,7 +27,11 @@ const (
 	// exchangePause is the pause between two reconciles of a budget that divides units.
 	exchangePause = 200 * time.Millisecond
 	// keepsFor is how long an offer lasts. kubectl drain asks every 5 s.
-	keepsFor   = 10 * time.Second
+	keepsFor = 10 * time.Second
+	// keepsLonger is the same while a workload waits, which is woken after ten seconds of silence.
+	keepsLonger = 2 * keepsFor
+	// idleAfter is how long no pod goes and no request waits until units spread.
+	idleAfter  = 10 * time.Minute
 	nonceBytes = 20
 	// longestProblem is what a status takes of the text of a peer.
 	longestProblem = 512
@@ -49,10 +54,23 @@ func (s *situation) offered(last offer) offer {
 		last.until = time.Time{}
 	case last.until.IsZero():
 		last.until = s.now.Add(keepsFor)
+		if slices.ContainsFunc(s.book.Waiting, func(w ledger.Waiting) bool { return w.ByWorkload && w.Waits(s.now) }) {
+			last.until = s.now.Add(keepsLonger)
+		}
 	case !last.until.After(s.now):
 		last = offer{passed: s.now}
 	}
 	s.passed = last.passed
+	return last
+}
+
+// lastBusy is when a pod went or a request waited, if the last reconcile knew of a time; zero for never.
+func (s *situation) lastBusy(last time.Time) time.Time {
+	goes := func(p budget.Pod) bool { _, entered := s.book.Entries[p.UID]; return entered }
+	if last.IsZero() || !s.waitingSince(s.book).IsZero() || slices.ContainsFunc(s.facts.Budget.Pods, goes) {
+		last = s.now
+	}
+	s.idle = s.now.Sub(last) >= idleAfter
 	return last
 }
 
@@ -70,8 +88,13 @@ func (r *Reconciler) exchange(ctx context.Context, s *situation) (ledger.Book, e
 	if s.divided == nil {
 		return s.book, nil
 	}
-	if _, changed := s.exchanged(s.book, rand.String(nonceBytes)); !changed {
-		return s.book, nil
+	planned, changed := s.exchanged(s.book, rand.String(nonceBytes))
+	if !changed {
+		return s.book, r.child(ctx, s, s.limit(s.book), false)
+	}
+	limit := s.limit(planned).and(s.limit(s.book))
+	if err := r.child(ctx, s, limit, true); err != nil || s.evicts && limit != s.limit(s.book) {
+		return s.book, err // the next plan knows the pods that the child let go
 	}
 	all, err := budgetsOf(ctx, r.Client, s.pub.Namespace, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -83,12 +106,16 @@ func (r *Reconciler) exchange(ctx context.Context, s *situation) (ledger.Book, e
 	}
 	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
 		book.Shares = slices.DeleteFunc(slices.Clone(book.Shares), func(of ledger.Share) bool { return !exist[of.UID] })
-		return s.exchanged(book, rand.String(nonceBytes))
+		after, changed := s.exchanged(book, rand.String(nonceBytes))
+		if s.hasChild() && limit.and(s.limit(after)) != limit {
+			return book, false // the child lets more pods go: the next plan begins with this book
+		}
+		return after, changed
 	})
 	if err != nil {
 		return book, fmt.Errorf("exchange units of %s in namespace %s: %w", budget.Title(s.pub.Name), s.pub.Namespace, err)
 	}
-	return book, nil
+	return book, r.child(ctx, s, s.limit(book), false)
 }
 
 // exchanged returns the book with the shares as they shall be.
@@ -120,7 +147,7 @@ func (s *situation) siteGroups() (groups []sites.Group, definite bool) {
 	}
 	for _, heard := range k.Peers {
 		if heard.Problem != "" && len(heard.Spec.Members) == 0 {
-			s.problem = k.Disagreement()
+			s.problem = k.Disagreement(s.facts.Budget.Expected)
 			return nil, false
 		}
 	}
@@ -145,7 +172,7 @@ func (s *situation) siteInput(book ledger.Book, g sites.Group, share ledger.Shar
 	return sites.Input{
 		Self: s.facts.Budget.Sites.Self, Group: g, Share: share, Used: max(n.Total-n.Current, 0), Has: n.Current,
 		Certain: n.Unknown == "" && book.Knows(s.seen.Version), Since: s.waitingSince(book),
-		Peers: sites.ReportsOf(s.facts.Budget.Sites.Peers, g.ID), Fresh: nonce,
+		Peers: sites.ReportsOf(s.facts.Budget.Sites.Peers, g.ID), Fresh: nonce, Idle: s.idle,
 	}
 }
 
@@ -182,9 +209,15 @@ func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBud
 	}
 	for _, site := range k.Spec.Members {
 		if h, known := k.Peers[site]; known {
-			status.FederatedStatuses = append(status.FederatedStatuses, limpetv1alpha1.FederatedStatus{
-				Site: string(site), CurrentHealthy: h.Healthy, ExpectedPods: h.Expected, DisruptionsAllowed: h.Allowed, Problem: shortened(h.Problem, longestProblem),
-			})
+			of := limpetv1alpha1.FederatedStatus{
+				Site: string(site), CurrentHealthy: h.Healthy, ExpectedPods: h.Expected, DisruptionsAllowed: h.Allowed,
+				Problem: shortened(cmp.Or(h.Problem, h.Unsettled), longestProblem),
+			}
+			var since time.Time
+			if of.Share, since = h.Shows(site, groups); !since.IsZero() {
+				of.WaitingSince = &metav1.Time{Time: since}
+			}
+			status.FederatedStatuses = append(status.FederatedStatuses, of)
 		}
 	}
 }

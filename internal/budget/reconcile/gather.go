@@ -5,8 +5,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/budget"
@@ -25,15 +27,20 @@ type situation struct {
 	facts disruption.Facts
 	// divided is the object of which pub is what budget.Undivided returns, and groups are all of its groups;
 	// nil for a PodUnavailableBudget.
-	divided *limpetv1alpha1.DistributedPodDisruptionBudget
-	groups  []budget.Budget
-	counts  []budget.Numbers // of the groups, since status
-	problem string           // why the budget shares no units with its peers
-	passed  time.Time        // of an offer
-	book    ledger.Book
-	seen    ledger.Seen // the pods of the book's entries
-	causes  map[types.UID]cause
-	guard   guardState
+	divided  *limpetv1alpha1.DistributedPodDisruptionBudget
+	groups   []budget.Budget
+	counts   []budget.Numbers // of the groups, since status
+	problem  string           // why the budget shares no units with its peers
+	namesake bool             // there is a PodDisruptionBudget of its name
+	other    string           // which other budget keeps the child away
+	refused  string           // why the API server takes no child
+	evicts   bool             // the child may have permitted evictions that the facts lack
+	passed   time.Time        // of an offer
+	idle     bool             // for long no pod went, and no request waited
+	book     ledger.Book
+	seen     ledger.Seen // the pods of the book's entries
+	causes   map[types.UID]cause
+	guard    guardState
 	// missed is when a pod last went without a request that was judged, not for its node.
 	missed time.Time
 	before []metav1.Condition // of the budget
@@ -55,6 +62,7 @@ func (r *Reconciler) gather(
 		return s, err
 	}
 	if divided != nil {
+		s.namesake = r.Client.Get(ctx, client.ObjectKeyFromObject(divided), &policyv1.PodDisruptionBudget{}) == nil
 		if s.groups, err = r.Reader.Groups(ctx, divided, &s.facts); err != nil {
 			return s, err
 		}

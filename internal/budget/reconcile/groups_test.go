@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,4 +226,54 @@ func TestALongProblemOfAPeerIsCut(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// ahead is a clock that a test puts forward.
+type ahead struct {
+	clock.RealClock
+	by atomic.Int64
+}
+
+func (c *ahead) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+
+// TestIdleUnitsSpread has two units, which begin at one of two namespaces. Ten minutes later each has one.
+func TestIdleUnitsSpread(t *testing.T) {
+	m := newManager(t)
+	r, now := m.reconciler(), &ahead{}
+	r.Clock = now
+	m.start(t, r)
+	sites := []string{env.Namespace(t), env.Namespace(t)}
+	var budgets []*limpetv1alpha1.DistributedPodDisruptionBudget
+	var told []*corev1.Pod
+	for i, ns := range sites {
+		set := testenv.AStatefulSet("db", 2).In(ns)
+		env.Create(t, set.StatefulSet)
+		told = append(told, pods(t, set, 2)[0])
+		b := divided(ns, nil)
+		b.Spec.MaxUnavailable = new(intstr.FromInt32(2))
+		b.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Namespace: sites[1-i], Name: "db"}}
+		env.Create(t, b)
+		budgets = append(budgets, b)
+	}
+	shares := []int32{0, 0}
+	testenv.Eventually(t, func() error {
+		for i, b := range budgets {
+			env.Patch(t, told[i], fmt.Sprintf(`{"metadata":{"annotations":{"example.com/look":"%d"}}}`, time.Now().UnixNano())) // an event
+			env.Read(t, client.ObjectKeyFromObject(b), b)
+			if len(b.Status.Shares) != 1 || !b.Status.Shares[0].Open {
+				return fmt.Errorf("shares %+v", b.Status.Shares)
+			}
+			shares[i] = b.Status.Shares[0].Number
+		}
+		if shares[0]+shares[1] == 2 && shares[0] != 1 {
+			now.by.Store(int64(11 * time.Minute))
+		}
+		if shares[0] != 1 || shares[1] != 1 {
+			return fmt.Errorf("shares %d", shares)
+		}
+		return nil
+	})
+	if now.by.Load() == 0 {
+		t.Error("the units did not begin at one site")
+	}
 }

@@ -74,6 +74,7 @@ func TestCausesOfUnguardedDisruptions(t *testing.T) {
 	if err := env.Client.Status().Update(t.Context(), node.Node); err != nil {
 		t.Fatal(err)
 	}
+	env.Known(t, m.GetClient(), &corev1.NodeList{})
 	fails(bound[1], unready)
 	m.counted(t, map[string]float64{"NotReady": 1, "EvictedByKubelet": 1, "PodFailed": 1, "NodeLost": 1})
 }

@@ -62,6 +62,7 @@ type known struct {
 	noted  time.Time // the last event about losses
 	woken  map[types.UID]time.Time
 	offer  offer
+	busy   time.Time // when a pod last went, or a request waited
 }
 
 // spaceOf returns the memory of a namespace. The caller has the lock.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/budget"
@@ -59,6 +60,7 @@ func (l *Labeler) livePDBs(ctx context.Context, n neighbourhood) ([]policyv1.Pod
 		var pdb policyv1.PodDisruptionBudget
 		switch err := l.Live.Get(ctx, client.ObjectKey{Namespace: n.ns.Name, Name: name}, &pdb); {
 		case apierrors.IsNotFound(err) || err == nil && pdb.DeletionTimestamp != nil:
+		case err == nil && isChild(&pdb): // its budget goes on without it
 		case err != nil:
 			return nil, fmt.Errorf("get PodDisruptionBudget %s/%s: %w", n.ns.Name, name, err)
 		default:
@@ -66,6 +68,12 @@ func (l *Labeler) livePDBs(ctx context.Context, n neighbourhood) ([]policyv1.Pod
 		}
 	}
 	return found, nil
+}
+
+// isChild reports whether a DistributedPodDisruptionBudget has made a PodDisruptionBudget.
+func isChild(pdb *policyv1.PodDisruptionBudget) bool {
+	owner := metav1.GetControllerOfNoCopy(pdb)
+	return owner != nil && owner.Kind == "DistributedPodDisruptionBudget"
 }
 
 // plainPDBs are PodDisruptionBudgets in the words of package budget.

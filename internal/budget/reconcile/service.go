@@ -31,7 +31,7 @@ import (
 // away after all. It ends the wait of workloads whose pods are out of service.
 type Attendant struct {
 	Client client.Client
-	// Live reads StatefulSets past the cache.
+	// Live reads workloads past the cache.
 	Live    client.Reader
 	Evictor *evict.Evictor
 	// Kinds tells the controllers of which workloads can be made to retry.
@@ -89,27 +89,44 @@ func (a *Attendant) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodCondi
 const mostWoken = 1000
 
 // finish ends the wait of the controller of a workload: it is made to retry. That of a StatefulSet waits until the pod is
-// Ready again, so that the pod is deleted here, if the set still wants that. Budgets may keep the pod.
+// Ready again, so that the pod is deleted here. Budgets may keep the pod. One that the workload wants again is back in service.
 func (a *Attendant) finish(ctx context.Context, pod *corev1.Pod) error {
 	owner, _ := workload.ControllerOf(pod)
-	if owner.GroupKind() != workloads.StatefulSets.GroupKind() {
-		if kind, can := a.Kinds.Nudged(owner.Target); can && a.woken.Take(owner.UID, a.Clock.Now(), time.Second, mostWoken) {
-			return workloads.Nudge(ctx, a.Client, kind, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, a.Clock.Now())
-		}
+	deletes := owner.GroupKind() == workloads.StatefulSets.GroupKind()
+	kind, can := a.Kinds.Nudged(owner.Target)
+	if !deletes && (!can || !a.woken.Take(owner.UID, a.Clock.Now(), time.Second, mostWoken)) {
 		return nil
 	}
-	var set appsv1.StatefulSet
-	err := a.Live.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, &set)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("get StatefulSet %s/%s: %w", pod.Namespace, owner.Name, err)
-	case err != nil || !metav1.IsControlledBy(pod, &set) || !budget.Unwanted(&set, pod):
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}
+	switch unwanted, err := a.unwanted(ctx, owner, key, pod); {
+	case err != nil:
+		return fmt.Errorf("get %s %s: %w", owner.Kind, key, err)
+	case !unwanted:
 		return a.turn(ctx, pod, *budget.Unasked(a.Clock.Now()))
+	case !deletes:
+		return workloads.Nudge(ctx, a.Client, kind, key, a.Clock.Now())
 	}
-	_, err = a.Evictor.Delete(ctx, pod)
+	_, err := a.Evictor.Delete(ctx, pod)
 	if _, refused := errors.AsType[*evict.RefusedError](err); refused {
 		log.FromContext(ctx).V(1).Info("Pod is not deleted yet", "reason", err.Error())
 		return nil
 	}
 	return err
 }
+
+// unwanted reports whether a workload wants that a pod goes. Workloads of other kinds are asked by waking them.
+func (a *Attendant) unwanted(ctx context.Context, owner workload.Owner, key client.ObjectKey, pod *corev1.Pod) (bool, error) {
+	switch owner.GroupKind() {
+	case workloads.StatefulSets.GroupKind():
+		var set appsv1.StatefulSet
+		err := a.Live.Get(ctx, key, &set)
+		return err == nil && metav1.IsControlledBy(pod, &set) && budget.Unwanted(&set, pod), client.IgnoreNotFound(err)
+	case replicaSets:
+		var set appsv1.ReplicaSet
+		err := a.Live.Get(ctx, key, &set)
+		return err == nil && metav1.IsControlledBy(pod, &set) && budget.Surplus(&set), client.IgnoreNotFound(err)
+	}
+	return true, nil
+}
+
+var replicaSets = appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
+	"github.com/limpet-io/limpet/internal/budget/peers"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -38,6 +40,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&policyv1beta1.PodUnavailableBudget{}, builder.WithPredicates(specChanged)).
 		Watches(&limpetv1alpha1.DistributedPodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(divided), builder.WithPredicates(specChanged)).
 		Watches(&limpetv1alpha1.DistributedPodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.peersOf), builder.WithPredicates(shareChanged)).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(r.peersOf)).
 		WatchesRawSource(source.Channel(r.Peers.Events, handler.EnqueueRequestsFromMapFunc(r.peersOf))).
 		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), cluster.NoneAtStart, r.podHandler(), podChanged)).
 		Watches(&limpetv1alpha1.DisruptionBook{}, r.bookHandler()).
@@ -55,10 +58,17 @@ func divided(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 // peersOf are the requests for the budgets of this cluster that a budget of any cluster names.
-func (r *Reconciler) peersOf(_ context.Context, o client.Object) (requests []reconcile.Request) {
+func (r *Reconciler) peersOf(ctx context.Context, o client.Object) (requests []reconcile.Request) {
+	if pdb, plain := o.(*policyv1.PodDisruptionBudget); plain {
+		requests = divided(ctx, pdb) // it may be a child that no budget asks for any more
+		for _, of := range r.children(ctx, pdb.Namespace) {
+			requests = append(requests, reconcile.Request{NamespacedName: of})
+		}
+		o = peers.Plain(pdb)
+	}
 	b, ok := o.(*limpetv1alpha1.DistributedPodDisruptionBudget)
 	if !ok || len(b.Spec.Federation) == 0 {
-		return nil
+		return requests
 	}
 	of, _, _ := strings.Cut(b.Status.Site, "/")
 	for _, peer := range disruption.SpecOf(of, b).Members {

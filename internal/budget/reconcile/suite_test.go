@@ -126,7 +126,6 @@ func (m *manager) guarding(t *testing.T) *admissionv1.ValidatingWebhookConfigura
 	w := testenv.ReadWebhooks(t).Validating
 	w.Webhooks = slices.DeleteFunc(w.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return *w.ClientConfig.Service.Path != guard.Path })
 	for i := range w.Webhooks {
-		w.Webhooks[i].TimeoutSeconds = new(int32(10)) // machines that test are busy
 		w.Webhooks[i].ClientConfig = admissionv1.WebhookClientConfig{
 			URL:      new(server.URL + guard.Path),
 			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),

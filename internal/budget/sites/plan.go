@@ -14,6 +14,8 @@ type Report struct {
 	Short int32
 	// Since is when the oldest request was refused that waits for a unit; zero for none.
 	Since time.Time
+	// Spare is how many further pods may go there, and Has how many are available. ReportsOf sets both.
+	Spare, Has int32
 }
 
 // Input is what a site knows of one group.
@@ -32,6 +34,8 @@ type Input struct {
 	Peers map[Site]Report
 	// Fresh is a nonce that was never used.
 	Fresh string
+	// Idle: for long no pod went here, and no request waited.
+	Idle bool
 }
 
 // Spare is how many further pods may go by a share; below 0 for what is short.
@@ -70,7 +74,7 @@ func Plan(in Input) ledger.Share {
 		}
 	}
 	if s.Open {
-		s = in.send(in.take(s))
+		s = in.spread(in.send(in.take(s)))
 	}
 	return s
 }
@@ -114,6 +118,9 @@ func (in *Input) agree(s ledger.Share) ledger.Share {
 		s.Open = in.Peers[home].Share.Open && in.Peers[home].Share.Agreement == s.Agreement
 		return s
 	}
+	if in.Group.Waits {
+		return s
+	}
 	rest := in.Group.Number
 	for _, p := range peers {
 		r := in.Peers[Site(p.Site)].Share
@@ -149,6 +156,27 @@ func (in *Input) send(s ledger.Share) ledger.Share {
 			break
 		}
 		s.Peers[to].Sent++
+	}
+	return s
+}
+
+// spread sends idle units to one peer, so that it then has no more than this site, and no more than it has pods: while
+// peers are silent, each site has its part. A site without pods needs none.
+func (in *Input) spread(s ledger.Share) ledger.Share {
+	to, most, spare := 0, int32(0), Spare(*in, s)
+	for i, known := range s.Peers {
+		r := in.Peers[Site(known.Site)]
+		took, _ := r.Share.Peer(string(in.Self))
+		part := min(spare, r.Has-r.Spare, mostAtOnce)
+		if in.Has > 0 {
+			part = min(part, (spare-r.Spare)/2)
+		}
+		if r.Share.Agreement == s.Agreement && known.Sent == took.Taken && part > most {
+			to, most = i, part
+		}
+	}
+	if in.Idle && in.Certain && most > 0 {
+		s.Peers[to].Sent += int64(most)
 	}
 	return s
 }

@@ -108,6 +108,14 @@ type FederatedStatus struct {
 	// +optional
 	DisruptionsAllowed int32 `json:"disruptionsAllowed,omitempty"`
 
+	// share is how many of its pods may be unavailable, or must be available, by the units that it has.
+	// +optional
+	Share int32 `json:"share,omitempty"`
+
+	// waitingSince is when the oldest request was refused there that waits for a unit.
+	// +optional
+	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
+
 	// problem says why nothing is known of the peer.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512

@@ -24,6 +24,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.federation) || !has(self.groups)",message="groups must not be set beside federation"
 // +kubebuilder:validation:XValidation:rule="!has(self.federation) || (has(self.maxUnavailable) ? type(self.maxUnavailable) == int : !has(self.minAvailable) || type(self.minAvailable) == int)",message="beside federation, maxUnavailable or minAvailable must be a number: a percentage has no size that all clusters know"
 // +kubebuilder:validation:XValidation:rule="!has(self.partitionPolicy) || has(self.federation)",message="partitionPolicy needs federation"
+// +kubebuilder:validation:XValidation:rule="!has(self.child) || has(self.federation)",message="child needs federation"
 type DistributedPodDisruptionBudgetSpec struct {
 	// selector selects the pods by their labels, in the namespace of this object. Written by the
 	// user.
@@ -64,7 +65,20 @@ type DistributedPodDisruptionBudgetSpec struct {
 	// as many pods as this budget has units at hand. Written by the user; default: Strict.
 	// +optional
 	PartitionPolicy PartitionPolicy `json:"partitionPolicy,omitempty"`
+
+	// child asks for a PodDisruptionBudget of the same name that says what the share does: for evictions while no
+	// controller answers, and for programs that read its status. Written by the user; default: none.
+	// +optional
+	Child ChildKind `json:"child,omitempty"`
 }
+
+// ChildKind is the kind of a child.
+//
+// +kubebuilder:validation:Enum=PodDisruptionBudget
+type ChildKind string
+
+// ChildPlain is a PodDisruptionBudget.
+const ChildPlain ChildKind = "PodDisruptionBudget"
 
 // PartitionPolicy says what holds while a peer does not answer.
 //
@@ -78,8 +92,21 @@ const (
 	PartitionReserved PartitionPolicy = "Reserved"
 )
 
-// BudgetPeer names a DistributedPodDisruptionBudget.
+// PeerKind is the kind of a budget that counts together with another one.
+//
+// +kubebuilder:validation:Enum=DistributedPodDisruptionBudget;PodDisruptionBudget
+type PeerKind string
+
+// PeerPlain is a PodDisruptionBudget of Kubernetes. It shares no units: its own number is its share.
+const PeerPlain PeerKind = "PodDisruptionBudget"
+
+// BudgetPeer names a budget of another namespace or cluster.
 type BudgetPeer struct {
+	// kind of the budget. A PodDisruptionBudget has its own number as a fixed share; its annotation
+	// limpet.dev/peers must name this budget. Written by the user; default: DistributedPodDisruptionBudget.
+	// +optional
+	Kind PeerKind `json:"kind,omitempty"`
+
 	// cluster is the name of the cluster, which is a context of the controller's kubeconfig for peers.
 	// Written by the user; default: the cluster of this object.
 	// +optional
@@ -208,7 +235,7 @@ type DistributedPodDisruptionBudgetStatus struct {
 	FederatedStatuses []FederatedStatus `json:"federatedStatuses,omitempty"`
 
 	// conditions are Enforced: requests are judged by this budget; DisruptionAllowed: a further pod
-	// may become unavailable. Written by the controller.
+	// may become unavailable; Child: there is the PodDisruptionBudget that child asks for. Written by the controller.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -251,6 +278,9 @@ type BudgetGroupStatus struct {
 // +kubebuilder:printcolumn:name="Total",type=integer,JSONPath=`.status.expectedPods`
 // +kubebuilder:printcolumn:name="Groups",type=integer,JSONPath=`.status.totalGroups`
 // +kubebuilder:printcolumn:name="Blocked",type=integer,JSONPath=`.status.blockedGroups`
+// +kubebuilder:printcolumn:name="Share",type=integer,JSONPath=`.status.shares[0].number`,priority=1
+// +kubebuilder:printcolumn:name="Waits",type=date,JSONPath=`.status.shares[0].waitingSince`,priority=1
+// +kubebuilder:printcolumn:name="Problem",type=string,JSONPath=`.status.federatedStatuses[*].problem`,priority=1
 // +kubebuilder:printcolumn:name="Enforced",type=string,JSONPath=`.status.conditions[?(@.type=="Enforced")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type DistributedPodDisruptionBudget struct {

@@ -59,6 +59,10 @@ type NodeIPPoolStatus struct {
 	// +required
 	Reserved int64 `json:"reserved"`
 
+	// reservedUntil is when the last reservation has ended, in steps of ten minutes; unset without one.
+	// +optional
+	ReservedUntil *metav1.Time `json:"reservedUntil,omitempty"`
+
 	// lent is the number of those reservations whose addresses are lent to other nodes.
 	// +optional
 	Lent int64 `json:"lent,omitempty"`
@@ -66,6 +70,11 @@ type NodeIPPoolStatus struct {
 	// guests is the number of pods here that use, or may come back to, addresses of other nodes. They count nowhere else.
 	// +optional
 	Guests int64 `json:"guests,omitempty"`
+
+	// sharedNetwork tells that all nodes with a network of this name are on one L2 segment, between which addresses follow
+	// their pods.
+	// +optional
+	SharedNetwork bool `json:"sharedNetwork,omitempty"`
 
 	// share is the largest number of reservations at a time; unset until a pod has been
 	// started by a version of the plugin that limits it.
@@ -81,6 +90,16 @@ type NodeIPPoolStatus struct {
 	// The state does not have earlier reservations, unless the agent found them in the API.
 	// +optional
 	StateSince *metav1.Time `json:"stateSince,omitempty"`
+
+	// agentVersion is the version of the agent of the node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	AgentVersion string `json:"agentVersion,omitempty"`
+
+	// pluginVersion is the version of limpet-ipam on the node, as the installed program tells it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	PluginVersion string `json:"pluginVersion,omitempty"`
 
 	// conditions are Exhausted: no address is free; ShareReached: reservations hold all of
 	// their share.

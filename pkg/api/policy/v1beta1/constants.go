@@ -39,10 +39,14 @@ const (
 	LabelBudgetsAsked  = "asked"
 )
 
-// AnnotationDrainFirst on a pod is for how long it is out of service before it is deleted or evicted, as a duration.
+// AnnotationDrainFirst on a pod is for how long it is out of service before it is deleted, evicted or changed in place, as a duration.
 const AnnotationDrainFirst = "limpet.dev/drain-first"
 
-// ConditionInService is the readiness gate of a pod with AnnotationDrainFirst, and the condition that it waits for.
+// AnnotationLifecycle on a pod has the hooks preDelete and inPlaceUpdate, as OpenKruise's workloads have them: a pod that is
+// out of service goes, or is changed, as soon as it has none of their labels and finalizers.
+const AnnotationLifecycle = "limpet.dev/lifecycle"
+
+// ConditionInService is the readiness gate of a pod with one of these annotations, and the condition that it waits for.
 const ConditionInService = "limpet.dev/in-service"
 
 // AnnotationIdleSince is on a namespace without budgets, from which the controller will remove
@@ -52,6 +56,10 @@ const AnnotationIdleSince = "limpet.dev/budgets-idle-since"
 // AnnotationReplace with the value "true" on a namespace lets the controller replace
 // PodDisruptionBudgets that share pods by PodUnavailableBudgets.
 const AnnotationReplace = "limpet.dev/replace-disruption-budgets"
+
+// AnnotationPeers on a PodDisruptionBudget names the budgets that count it among their peers, each as the site in its
+// status, separated by commas.
+const AnnotationPeers = "limpet.dev/peers"
 
 // FieldManagerBudgets is the field manager of what the controller writes into a namespace.
 const FieldManagerBudgets = "limpet-budgets"
