@@ -48,7 +48,7 @@ func run() int {
 	}
 	plugin := &cni.Plugin{
 		Node: host, Rebuilt: rebuilder.Open, HostLocal: hostLocal.Open, Rebuild: rebuilder.Rebuild,
-		Forget: machine.ForgetNeighbours, ForgetOwner: machine.ForgetOwner, UseOf: machine.UseOf,
+		Forget: machine.ForgetNeighbours, ForgetOwner: machine.ForgetOwner, UseOf: machine.UseOf, Ask: machine.Ask,
 		Orphaned: machine.Orphaned(parent, os.Stdout), Caller: parent, ClockErr: clockErr, Stdout: os.Stdout, Log: log, LogFile: cni.DefaultLogFile,
 		Await: func(w cni.Wait) {
 			machine.AwaitRemoval(w.Path, w.Markers, w.AtMost, w.Over)

@@ -30,7 +30,7 @@ func TestTheAgentAdoptsAndRestores(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "bridge"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := testenv.FreeAddress(t)
 	flags := []string{"--network=adopt", "--state-dir=" + state, "--cni-bin-dir=" + bin, "--cni-conf-dir=" + conf, "--address=" + address}
 	agent := startAgent(t, flags...)
 	testenv.Eventually(t, func() error {

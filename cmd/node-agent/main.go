@@ -25,6 +25,7 @@ import (
 	"github.com/limpet-io/limpet/internal/cni/netconf"
 	"github.com/limpet-io/limpet/internal/cni/node"
 	"github.com/limpet-io/limpet/internal/cni/recovery"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/internal/machine"
 	"github.com/limpet-io/limpet/internal/platform/endpoint"
 	"github.com/limpet-io/limpet/internal/version"
@@ -52,7 +53,7 @@ func main() {
 
 func run() int {
 	o := Default()
-	o.AddFlags(pflag.CommandLine)
+	o.addFlags(pflag.CommandLine)
 	printVersion := pflag.Bool("version", false, "print the version and exit")
 	pflag.Usage = func() {
 		fmt.Fprint(os.Stderr, usage)
@@ -77,13 +78,13 @@ func run() int {
 }
 
 // start runs a command; the agent without one.
-func start(ctx context.Context, command string, o Options, log logr.Logger) error {
-	if err := o.Validate(); err != nil {
+func start(ctx context.Context, command string, o options, log logr.Logger) error {
+	if err := o.validate(); err != nil {
 		return err
 	}
 	c := agent.Config{
-		Node: o.Node, PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
-		OwnNetwork: o.Network == "own", Flannel: o.Network == "flannel", SubnetEnv: "/run/flannel/subnet.env", PodNetworks: o.PodNetworks, Adopt: o.Network == "adopt", Accepts: accepts, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
+		Node: o.Node, Version: version.Release(), PluginFile: o.PluginFile, BinDir: o.BinDir, ConfDir: o.ConfDir, StateDir: o.StateDir,
+		OwnNetwork: o.Network == "own", Flannel: o.Network == "flannel", SubnetEnv: "/run/flannel/subnet.env", PodNetworks: o.PodNetworks, Adopt: o.Network == "adopt", Accepts: accepts, Shared: o.Network == "shared", Ranges: ranges, Ask: machine.Ask, Announce: machine.Announce, MaxRetain: o.MaxReservation, SharePercent: o.MaxReservedPercent,
 		NetNSDir: o.NetNSDir, NetNS: machine.StatNetNS, Clock: clock.RealClock{}, Log: log.WithValues("node", o.Node),
 		AuditPeriod: o.AuditPeriod, Pace: show.DefaultPace(), Running: running(o.ResultsDir), VerbLog: o.PluginLog, Directories: o.directories(),
 	}
@@ -121,6 +122,15 @@ func start(ctx context.Context, command string, o Options, log logr.Logger) erro
 func running(resultsDir string) func(dir string) ([]reservation.Attachment, error) {
 	host := node.Node{NetNS: machine.StatNetNS, ResultsDir: resultsDir}
 	return (&recovery.Recovery{Node: host, Others: &coexist.Neighbour{Node: host}}).Running
+}
+
+// ranges returns what limpet-ipam reads of a network that nodes share.
+func ranges(conf []byte) (segment string, sets []ipam.Set, err error) {
+	c, err := netconf.Decode(conf).ParseAdd()
+	if err != nil {
+		return "", nil, err
+	}
+	return c.Segment, c.Sets, nil
 }
 
 // accepts returns why limpet-ipam would refuse a configuration.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -70,7 +69,7 @@ func TestAgentProcess(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	pod := testenv.APod("web-0").On("n1").With(reservation.RetainAnnotation, "10")
 	env.Create(t, pod.Pod)
-	address := freeAddress(t)
+	address := testenv.FreeAddress(t)
 	cmd := startAgent(t, "--state-dir="+state, "--address="+address)
 	testenv.Eventually(t, func() error {
 		if got := get(t, "http://"+address+"/readyz"); !strings.Contains(got, "ok") {
@@ -86,6 +85,18 @@ func TestAgentProcess(t *testing.T) {
 		}
 		if len(list.Items) != 1 || list.Items[0].Status.RetainMinutes != 10 {
 			return fmt.Errorf("IPReservations: %+v", list.Items)
+		}
+		return nil
+	})
+	testenv.Eventually(t, func() error { // this program stands in for the plugin
+		var list v1alpha1.NodeIPPoolList
+		if err := env.Client.List(t.Context(), &list, client.MatchingLabels{v1alpha1.LabelNode: "n1"}); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(list.Items, func(p v1alpha1.NodeIPPool) bool {
+			return p.Status.AgentVersion == version.Release() && p.Status.PluginVersion == version.Release()
+		}) {
+			return fmt.Errorf("the pools tell no versions: %+v", list.Items)
 		}
 		return nil
 	})
@@ -249,17 +260,4 @@ func get(t testing.TB, url string) (body string) {
 		return err
 	})
 	return body
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
 }

@@ -77,7 +77,7 @@ func BenchmarkMemory(b *testing.B) {
 	for _, source := range []string{"api", "kubelet", "runtime"} {
 		b.Run(source, func(b *testing.B) {
 			for b.Loop() {
-				state, address := filepath.Join(b.TempDir(), "state"), freeAddress(b)
+				state, address := filepath.Join(b.TempDir(), "state"), testenv.FreeAddress(b)
 				fill(b, state, node.pods)
 				cmd := exec.CommandContext(b.Context(), binary, "--state-dir="+state, "--address="+address, "--pods="+source, "--audit-period=10s",
 					"--kubelet-pods-socket="+kubelet, "--runtime-endpoint="+runtime, "--plugin=", "--cni-conf-dir="+b.TempDir())

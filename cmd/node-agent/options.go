@@ -18,8 +18,8 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Options are the flags of limpet-agent; AddFlags explains each.
-type Options struct {
+// options are the flags of limpet-agent; addFlags explains each.
+type options struct {
 	Node               string
 	Network            string
 	PodNetworks        []netip.Prefix
@@ -43,7 +43,7 @@ type Options struct {
 }
 
 // directories returns those of the host that the agent works in, or reads from.
-func (o *Options) directories() []string {
+func (o *options) directories() []string {
 	all := []string{o.BinDir, o.ConfDir, o.StateDir, o.NetNSDir, o.ResultsDir}
 	for _, file := range []string{o.PluginLog, o.KubeletSocket, o.RuntimeEndpoint} {
 		if path := strings.TrimPrefix(file, "unix://"); path != "" {
@@ -54,8 +54,8 @@ func (o *Options) directories() []string {
 }
 
 // Default returns the options that fit the manifests in deploy/daemonset.
-func Default() Options {
-	return Options{
+func Default() options {
+	return options{
 		Network: "none", PluginFile: "/limpet-ipam", BinDir: "/opt/cni/bin", ConfDir: "/etc/cni/net.d",
 		StateDir: persistence.DefaultDir, NetNSDir: "/var/run/netns", ResultsDir: cni.DefaultResultsDir, AuditPeriod: time.Minute, PluginLog: cni.DefaultLogFile,
 		Pods: "auto", KubeletSocket: pods.DefaultKubeletSocket, RuntimeEndpoint: pods.DefaultRuntimeSocket, BootIDFile: machine.BootIDPath, MaxReservation: reservation.DefaultMaxRetain,
@@ -63,10 +63,10 @@ func Default() Options {
 	}
 }
 
-// AddFlags registers the options as flags, with their present values as defaults.
-func (o *Options) AddFlags(fs *pflag.FlagSet) {
+// addFlags registers the options as flags, with their present values as defaults.
+func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Node, "node-name", o.Node, "name of this machine's Node object; empty: the value of the environment variable NODE_NAME")
-	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; adopt: put limpet-ipam in the place of host-local in the network configuration of the node (bridge, ptp, macvlan or ipvlan), again after each change by its owner; uninstall restores it; flannel: limpet.dev/retention: follow works where flannel with host-gw or vxlan is the network, and its ConfigMap names limpet-ipam; none: it writes neither")
+	fs.StringVar(&o.Network, "network", o.Network, "own: be the pod network of the node: the agent writes network configuration and routes; adopt: put limpet-ipam in the place of host-local in the network configuration of the node (bridge, ptp, macvlan or ipvlan), again after each change by its owner; uninstall restores it; flannel: limpet.dev/retention: follow works where flannel with host-gw or vxlan is the network, and its ConfigMap names limpet-ipam; shared: it works where nodes share an L2 segment, and their network configuration has ipam.sharedNetwork; none: it writes neither")
 	fs.Func("pod-networks", "with --network=own: networks in which the pod CIDRs of nodes must be, such as 10.244.0.0/16,fd00:10:244::/48: those of --cluster-cidr of kube-controller-manager; empty: private networks, and that of the node's own pod CIDR; ranges of a NodeNetwork need not be in them", func(text string) error {
 		for t := range strings.SplitSeq(text, ",") {
 			p, err := netip.ParsePrefix(t)
@@ -94,16 +94,19 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Address, "address", o.Address, "address on which /healthz, /readyz and /metrics are served; 0 or empty: serve none")
 	fs.StringVar(&o.MetricsAddress, "metrics-address", o.MetricsAddress, "address on which /metrics is served instead, alone; 0: serve none; empty: serve it on --address")
 	fs.BoolVar(&o.Wait, "wait", o.Wait, "with the command uninstall: try until no pod needs the plugin, then stay; /readyz on --address answers ok from then on")
+	for _, name := range []string{"plugin", "boot-id-file"} { // the image and the manifests fix these
+		_ = fs.MarkHidden(name) // it is defined above
+	}
 }
 
-// Validate returns an error for every option with an unusable value.
-func (o *Options) Validate() error {
+// validate returns an error for every option with an unusable value.
+func (o *options) validate() error {
 	var errs []error
 	if o.Node == "" {
 		errs = append(errs, errors.New("--node-name: empty, and NODE_NAME is not set"))
 	}
-	if !slices.Contains([]string{"none", "own", "adopt", "flannel"}, o.Network) {
-		errs = append(errs, fmt.Errorf("--network: %q is none of none, own, adopt, flannel", o.Network))
+	if !slices.Contains([]string{"none", "own", "adopt", "flannel", "shared"}, o.Network) {
+		errs = append(errs, fmt.Errorf("--network: %q is none of none, own, adopt, flannel, shared", o.Network))
 	}
 	for _, d := range []struct{ flag, value string }{
 		{"cni-bin-dir", o.BinDir}, {"cni-conf-dir", o.ConfDir}, {"state-dir", o.StateDir}, {"netns-dir", o.NetNSDir}, {"cni-results-dir", o.ResultsDir}, {"boot-id-file", o.BootIDFile},

@@ -92,7 +92,7 @@ func TestPodsOfTheKubelet(t *testing.T) {
 	k := aKubelet{minutes: &atomic.Int32{}}
 	k.minutes.Store(10)
 	socket := listenOnSocket(t, func(s *grpc.Server) { podsv1alpha1.RegisterPodsServer(s, k) })
-	state, address := filepath.Join(t.TempDir(), "state"), freeAddress(t)
+	state, address := filepath.Join(t.TempDir(), "state"), testenv.FreeAddress(t)
 	attach(t, state, "known-to-the-node")
 	startAgent(t, "--state-dir="+state, "--address="+address, "--kubelet-pods-socket="+socket) // auto
 	retained(t, state, 10*time.Minute)
@@ -110,7 +110,7 @@ func TestPodsOfTheRuntime(t *testing.T) {
 	socket := listenOnSocket(t, func(s *grpc.Server) { runtimev1.RegisterRuntimeServiceServer(s, aRuntime{}) })
 	state := filepath.Join(t.TempDir(), "state")
 	attach(t, state, "known-to-the-node")
-	startAgent(t, "--state-dir="+state, "--address="+freeAddress(t), "--pods=runtime", "--runtime-endpoint=unix://"+socket)
+	startAgent(t, "--state-dir="+state, "--address="+testenv.FreeAddress(t), "--pods=runtime", "--runtime-endpoint=unix://"+socket)
 	retained(t, state, 10*time.Minute)
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // servePorts serves probes and metrics, on one address or on two.
-func servePorts(ctx context.Context, o Options, a *agent.Agent, registry *prometheus.Registry, log logr.Logger) {
+func servePorts(ctx context.Context, o options, a *agent.Agent, registry *prometheus.Registry, log logr.Logger) {
 	probes := http.NewServeMux()
 	probes.Handle("/healthz", check(a.Alive))
 	probes.Handle("/readyz", check(a.Ready))

@@ -63,7 +63,7 @@ func TestTheAgentEndsWhenTheHostReplacesADirectory(t *testing.T) {
 					}
 					mounts += "mount --bind " + from + " " + to + "\n"
 				}
-				address := freeAddress(t)
+				address := testenv.FreeAddress(t)
 				cmd := exec.Command("unshare", "--mount", "--propagation=private", "sh", "-c", mounts+`exec "$@"`, "sh", os.Args[0],
 					"--plugin="+os.Args[0], "--cni-bin-dir="+filepath.Join(seen, "bin"), "--cni-conf-dir="+filepath.Join(seen, "conf"),
 					"--state-dir="+filepath.Join(seen, "state"), "--netns-dir="+filepath.Join(seen, "netns"), "--address="+address,

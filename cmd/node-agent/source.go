@@ -10,7 +10,7 @@ import (
 
 // readPodsFrom sets the source of pods that the flag --pods names. The agent keeps the source until it
 // ends.
-func readPodsFrom(ctx context.Context, c *agent.Config, o Options) error {
+func readPodsFrom(ctx context.Context, c *agent.Config, o options) error {
 	kubelet, err := pods.SocketPath(o.KubeletSocket)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@ var errNotDone = errors.New("not uninstalled yet: the log says why")
 
 // uninstall takes Limpet off the node. With --wait it tries until no pod needs the plugin, and stays: the pod of a
 // DaemonSet is Ready from then on. Routes go when that pod is deleted, because pods of other nodes may need them.
-func uninstall(ctx context.Context, c agent.Config, o Options) error {
+func uninstall(ctx context.Context, c agent.Config, o options) error {
 	if !o.Wait {
 		return agent.Uninstall(ctx, c)
 	}

@@ -75,11 +75,11 @@ func (a *Agent) adopted(err error) {
 	a.metrics.adopted.Set(truth(err == nil))
 }
 
-// binaries returns the interface plugins that a directory has.
+// binaries returns the interface plugins that a directory has. A link, as k3s makes them, may lead to what is not mounted here.
 func binaries(dir string) []string {
 	var found []string
 	for _, name := range plan.InterfacePlugins {
-		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err == nil && (info.Mode().IsRegular() || info.Mode()&fs.ModeSymlink != 0) {
 			found = append(found, name)
 		}
 	}

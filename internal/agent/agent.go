@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/agent/show"
 	"github.com/limpet-io/limpet/internal/audit"
 	"github.com/limpet-io/limpet/internal/health"
+	"github.com/limpet-io/limpet/internal/ipam"
 	"github.com/limpet-io/limpet/pkg/persistence"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -28,6 +30,7 @@ import (
 // Config says where things are on the node and what the agent may do.
 type Config struct {
 	Node       string
+	Version    string // of the agent, as pools show it
 	PluginFile string // the plugin's binary in the agent's image; empty to install none
 	BinDir     string // where runtimes look for plugins
 	ConfDir    string // where runtimes look for network configurations
@@ -36,6 +39,13 @@ type Config struct {
 	// Flannel makes addresses follow their pods where flannel is the pod network. SubnetEnv is the file in which it describes itself.
 	Flannel   bool
 	SubnetEnv string
+	// Shared makes addresses follow their pods where nodes share an L2 segment, as the network configuration says. Ranges returns
+	// what limpet-ipam reads of one: the interface of the node in that segment, and the range sets.
+	Shared bool
+	Ranges func(conf []byte) (segment string, sets []ipam.Set, err error)
+	// Ask asks on an interface who has some addresses, and Announce tells there who has one.
+	Ask      func(link string, addrs []netip.Addr) (map[netip.Addr]net.HardwareAddr, error)
+	Announce func(link string, addr netip.Addr, mac net.HardwareAddr) error
 	// PodNetworks are the networks in which the pod CIDRs of nodes must be; empty for the default.
 	PodNetworks []netip.Prefix
 	// Adopt makes the agent patch the network configuration of the node. Accepts returns why limpet-ipam would refuse
@@ -50,7 +60,7 @@ type Config struct {
 	REST *rest.Config
 	Pace show.Pace
 	// Pods is the source of this node's pods; nil for the API server. PodsFrom names the source.
-	Pods     PodSource
+	Pods     podSource
 	PodsFrom string
 	// Running lists the attachments that a state in the directory must hold, according to libcni's
 	// cache.
@@ -75,8 +85,12 @@ type Config struct {
 	Log      logr.Logger
 }
 
-// PodSource lists the pods of this node.
-type PodSource interface {
+// lends reports whether the agent makes addresses follow, and tellsPlugin where another plugin is the network.
+func (c Config) lends() bool       { return c.OwnNetwork || c.tellsPlugin() }
+func (c Config) tellsPlugin() bool { return c.Flannel || c.Shared }
+
+// podSource lists the pods of this node.
+type podSource interface {
 	// Run keeps the list current until ctx ends.
 	Run(ctx context.Context) error
 	// Pods returns the list; false while the source does not know all pods. A list with an error is old.
@@ -95,6 +109,7 @@ type Agent struct {
 	pluginInstalled, networkInstalled atomic.Bool
 	plugin                            fileState // of the installed plugin, when it was last compared
 	kept                              bool      // the plugin was installed once
+	pluginVersion                     string    // as the installed plugin tells it; empty until then
 
 	roots map[string]string // what was mounted at the directories of the host when the agent began
 
@@ -102,13 +117,14 @@ type Agent struct {
 	recorded *plan.NodeNetwork       // the NodeNetwork as the state directory has it; nil without one
 	lookedUp bool                    // whether that was read
 	started  time.Time               // when the agent began to run
-	follows  persistence.Follows     // below flannel, as the state directory has it
+	follows  persistence.Follows     // where Limpet is not the network, as the state directory has it
 	cannot   bool                    // addresses do not follow below this flannel
 	unruled  bool                    // there are no rules for guests
 	bridge   int                     // the number of the bridge below flannel; 0 while there is none
 
 	announced []netip.Addr // those for which the node answers there, and of which its pods were told
 
+	toAnnounce
 	wrote      []byte                 // the network configuration of own mode, as the agent last wrote it
 	patches    []time.Time            // of the network configuration, within the last hour
 	notAdopted atomic.Pointer[string] // why the network is not adopted; nil before the first attempt
@@ -153,12 +169,12 @@ func New(c Config) (*Agent, error) {
 		return nil, err
 	}
 	a.cluster = v
-	if c.Flannel { // known from the beginning: what follows must not end before the API server answers
+	if c.tellsPlugin() { // known from the beginning: what follows must not end before the API server answers
 		if a.follows, err = persistence.ReadFollows(c.StateDir); err != nil {
 			c.Log.Error(err, "The record is written again")
 		}
 	}
-	if c.OwnNetwork || c.Flannel {
+	if c.lends() {
 		a.lending = newLending(a)
 		a.Registry.MustRegister(a.metrics.loanSteps, a.metrics.loans)
 	}
@@ -186,7 +202,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if !a.Flannel { // as it was before: no agent lends now what the plugin would keep for that
+	if !a.tellsPlugin() { // as it was before: no agent lends now what the plugin would keep for that
 		if err := remove(filepath.Join(a.StateDir, persistence.FollowsFile)); err != nil {
 			return err
 		}

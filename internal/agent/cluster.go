@@ -61,7 +61,7 @@ type clusterView struct {
 func newClusterView(client *show.Client, c Config) (*clusterView, error) {
 	v := &clusterView{changes: make(chan struct{}, 1), lent: make(chan struct{}, 1)}
 	var err error
-	if c.OwnNetwork || c.Flannel {
+	if c.lends() {
 		all := toolscache.NewListWatchFromClient(client.Core, "nodes", "", fields.Everything())
 		v.nodes = toolscache.NewSharedIndexInformer(newStagger(c, 0, c.Pace.Reconnect/nodesSooner).listWatch(all), &corev1.Node{}, 0, nil)
 		err = errors.Join(v.nodes.SetTransform(func(o any) (any, error) { return stripNode(o, c.Node) }), v.watchLoans(client, c))

@@ -53,9 +53,7 @@ func (a *Agent) followFlannel(ctx context.Context) error {
 	if a.cannot = err != nil && !errors.Is(err, plan.ErrNotRegistered); err != nil {
 		return err
 	}
-	a.lending.mu.Lock()
-	a.lending.network = conf.Network
-	a.lending.mu.Unlock()
+	a.lending.serve(conf.Network)
 	a.decided, a.bridge = d, bridge
 	a.networkInstalled.Store(true)
 	err = errors.Join(untold, a.makeRoutes(in.Have, d), answerFor(a.cluster.links, bridge, d.Proxies), a.announce(bridge, d.Proxies))
@@ -63,7 +61,7 @@ func (a *Agent) followFlannel(ctx context.Context) error {
 		err = errors.Join(err, applyGuestRules(a.cluster.filter, d.Guests, network))
 		a.unruled = err == nil && len(d.Guests) == 0
 	}
-	return errors.Join(err, a.tellPlugin(conf))
+	return errors.Join(err, a.tellPlugin(conf.Network, conf.Bridge))
 }
 
 // findFlannel returns what the network configuration says of flannel. While it says nothing, as between two of flannel's, the
@@ -81,15 +79,15 @@ func (a *Agent) findFlannel() (conf plan.FlannelConf, is bool, err error) {
 
 // tellPlugin records for the plugin in which network addresses follow, once all loans of the node's ranges are in the state. A
 // record that was removed or put back is written again.
-func (a *Agent) tellPlugin(conf plan.FlannelConf) error {
-	f := persistence.Follows{Network: conf.Network, Bridge: conf.Bridge, Node: a.Node, Ranges: a.decided.Owns}
+func (a *Agent) tellPlugin(network, link string) error {
+	f := persistence.Follows{Network: network, Bridge: link, Node: a.Node, Ranges: a.decided.Owns}
 	if !a.lending.knows(f.Ranges) {
 		return nil
 	}
 	if err := writeRecord(filepath.Join(a.StateDir, persistence.FollowsFile), f); err != nil || reflect.DeepEqual(f, a.follows) {
 		return err
 	}
-	a.Log.Info("Addresses follow their pods below flannel", "network", f.Network, "ranges", f.Ranges)
+	a.Log.Info("Addresses follow their pods", "network", f.Network, "ranges", f.Ranges)
 	a.follows = f
 	return nil
 }
@@ -97,12 +95,13 @@ func (a *Agent) tellPlugin(conf plan.FlannelConf) error {
 // rangesRead reports whether the plugin may be installed on a node that has none: where flannel has just begun, another node may
 // have an address of its range, as a guest. Flannel may have told the API server a moment before that addresses can follow.
 func (a *Agent) rangesRead() bool {
-	if !a.Flannel || a.follows.Network != "" || a.cannot && a.Clock.Since(a.started) >= untold {
+	if !a.tellsPlugin() || a.follows.Network != "" || a.cannot && a.Clock.Since(a.started) >= untold {
 		return true
 	}
 	files, err := readConfigs(a.ConfDir)
 	_, is := plan.FindFlannel(files)
-	return err == nil && len(files) > 0 && !is
+	_, shares := plan.FindShared(files)
+	return err == nil && len(files) > 0 && !is && !shares
 }
 
 // wantsBridge reports whether a guest has come before the bridge.

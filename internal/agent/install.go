@@ -36,7 +36,7 @@ func (a *Agent) installPlugin(ctx context.Context) error {
 	}
 	installed, err := installBinary(a.PluginFile, path)
 	if err == nil {
-		err = runs(ctx, path)
+		a.pluginVersion, err = runs(ctx, path)
 	}
 	if installed.changed {
 		a.Log.Info("Installed plugin", "path", path, "version", installed.version)
@@ -68,14 +68,18 @@ func stateOf(path string) fileState {
 	return fileState{st.Dev, st.Ino, st.Size, st.Mode, st.Ctim}
 }
 
-// runs returns why this machine does not run the plugin.
-func runs(ctx context.Context, path string) error {
+// runs returns the version that the plugin tells, or why this machine does not run it.
+func runs(ctx context.Context, path string) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, path, "version").CombinedOutput(); err != nil {
-		return fmt.Errorf("run installed plugin: %w: %.200s", unnamed(err), out)
+	out, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("run installed plugin: %w: %.200s", unnamed(err), out)
 	}
-	return nil
+	if words := strings.Fields(string(out)); len(words) > 1 { // limpet-ipam v1.2.3 (go1.26, linux/amd64)
+		version = words[1]
+	}
+	return version, nil
 }
 
 // installation is the outcome of an installation.

@@ -72,7 +72,7 @@ func newLending(a *Agent) *lending {
 
 // offer replaces what the loop knows of the node.
 func (l *lending) offer(networks []network) {
-	in := &plan.LoansInput{Node: l.Node, Network: l.name(), Owns: l.decided.Owns, Lacks: l.cluster.lacks}
+	in := &plan.LoansInput{Node: l.Node, Network: l.name(), Owns: l.decided.Owns, Shared: l.Shared, Lacks: l.cluster.lacks}
 	for _, n := range networks {
 		if n.Name == in.Network {
 			in.State = n.Network
@@ -83,6 +83,13 @@ func (l *lending) offer(networks []network) {
 	l.read = slices.DeleteFunc(l.read, func(p netip.Prefix) bool { return !slices.Contains(in.Owns, p) }) // another node may lend of a range that went
 	l.mu.Unlock()
 	wake(l.woken)
+}
+
+// serve makes addresses follow in a network.
+func (l *lending) serve(network string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.network = network
 }
 
 // name returns the network in which addresses follow; "" while that is not known, or where none do.
@@ -189,7 +196,7 @@ func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 
 // readAll records the loans of ranges that this node did not have, before one of its pods can get an address of them.
 func (l *lending) readAll(ctx context.Context, ranges []netip.Prefix) error {
-	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Network: l.name(), Owns: ranges, Lacks: l.cluster.lacks}, hasPod: func(plan.LoanCase) bool { return false }, lingers: new(bool)}
+	p := lendPass{lending: l, in: plan.LoansInput{Node: l.Node, Network: l.name(), Owns: ranges, Shared: l.Shared, Lacks: l.cluster.lacks}, hasPod: func(plan.LoanCase) bool { return false }, lingers: new(bool)}
 	var err error
 	if p.in.Loans, err = l.allStored(ctx); err != nil {
 		return err

@@ -163,7 +163,7 @@ var loanVerbs = map[loan.Verb]string{loan.Write: "write", loan.Put: "put", loan.
 func (p lendPass) write(ctx context.Context, c plan.LoanCase, s loan.Step) error {
 	p.kernel.Lock()
 	defer p.kernel.Unlock()
-	if s.Record.Lent == 0 && (!p.Flannel || s.Record.Guest == 0) {
+	if s.Record.Lent == 0 && (p.OwnNetwork || p.Flannel && s.Record.Guest == 0) {
 		if err := removeRoutes(p.cluster.links, c.Addresses); err != nil {
 			return err
 		}

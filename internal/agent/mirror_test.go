@@ -51,9 +51,10 @@ func TestMirrorFollowsTheState(t *testing.T) {
 		}
 		return nil
 	})
+	got := pools.Items[0].Status
 	want := v1alpha1.NodeIPPoolStatus{Node: n.Node, Network: "net", Total: 5, Attached: 2, Reserved: 2, Free: 1}
-	want.Ranges, want.Conditions, want.StateSince = pools.Items[0].Status.Ranges, pools.Items[0].Status.Conditions, pools.Items[0].Status.StateSince
-	if diff := cmp.Diff(want, pools.Items[0].Status); diff != "" {
+	want.Ranges, want.Conditions, want.StateSince, want.ReservedUntil = got.Ranges, got.Conditions, got.StateSince, got.ReservedUntil
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pool (-want +got):\n%s", diff)
 	}
 

@@ -33,6 +33,9 @@ func (a *Agent) round(ctx context.Context) {
 	if a.Flannel && a.cluster.synced() && (full || a.wantsBridge()) {
 		a.step("network", func() error { return a.followFlannel(ctx) })
 	}
+	if a.Shared && a.cluster.synced() && full {
+		a.step("network", a.followShared)
+	}
 	if a.Adopt {
 		a.step("adopt", a.adoptNetwork)
 	}
@@ -43,6 +46,9 @@ func (a *Agent) round(ctx context.Context) {
 			a.metrics.recovered(recoveredFile, removed)
 			return err
 		})
+	}
+	if len(a.unannounced) > 0 {
+		a.step("announce", a.announceShared)
 	}
 	if a.VerbLog != "" {
 		a.step("verbs", a.countVerbs)
@@ -63,7 +69,7 @@ func (a *Agent) round(ctx context.Context) {
 // lend makes the routes that a loan moves, and wakes the loop that carries out loans. The round that follows runs no other
 // steps than it would have: loans of all nodes change.
 func (a *Agent) lend(ctx context.Context) {
-	if a.networkInstalled.Load() {
+	if a.networkInstalled.Load() && !a.Shared {
 		a.step("network", func() error {
 			if a.Flannel {
 				return a.followFlannel(ctx)
@@ -106,6 +112,7 @@ func (a *Agent) handleState(ctx context.Context) error {
 	a.offer(networks)
 	if a.lending != nil && a.decided.Owns != nil {
 		a.lending.offer(networks)
+		a.noteNew(networks)
 	}
 	a.step("fold", func() error { return fold(ctx, a.store) })
 	return nil
@@ -121,8 +128,8 @@ func (a *Agent) offer(networks []network) {
 	if a.OwnNetwork && !a.decided.Told {
 		hold = append(hold, plan.PoolKey(a.Node, plan.NetworkName))
 	}
-	shown := plan.WithForeign(plan.WithOwnNetwork(facts(networks), a.decided), a.ipam.Load())
-	a.show.Offer(plan.Mirror(a.Node, nil, shown, a.Now()), hold...)
+	shown := plan.WithForeign(plan.WithShared(plan.WithOwnNetwork(facts(networks), a.decided), a.decided), a.ipam.Load())
+	a.show.Offer(plan.WithVersions(plan.Mirror(a.Node, nil, shown, a.Now()), a.Version, a.pluginVersion), hold...)
 }
 
 // aroundPass makes each pass over the API objects a step, and reports what else the API should know.

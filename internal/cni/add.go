@@ -64,6 +64,7 @@ type adding struct {
 	unanswered bool         // the kernel has failed to answer
 	cameBack   bool         // an earlier sandbox of the pod had an address
 	hadOwner   []netip.Addr // new addresses that another attachment had lately
+	asked      []netip.Addr // those for which the segment was asked
 	marker     *pendingMarker
 	ended      *pendingMarker // of the predecessor for whose end the ADD waits
 }
@@ -74,6 +75,9 @@ func (p *Plugin) add(ad *adding) error {
 	plan, err := ad.try()
 	if ad.marker != nil || errors.Is(err, reservation.ErrPredecessor) {
 		err = ad.retry(&plan, err)
+	}
+	if errors.Is(err, errUnasked) {
+		plan, err = ad.askFirst(plan.Addresses)
 	}
 	if err != nil {
 		p.countExhausted(ad.conf, err)
@@ -97,6 +101,9 @@ func (ad *adding) try() (plan reservation.AddDecision, err error) {
 		if plan = reservation.PlanAdd(in); plan.Verdict == reservation.Refuse {
 			ad.prepareWait(plan.Wait)
 			return ad.markRefused(plan)
+		}
+		if ad.mustAsk(plan) {
+			return errUnasked
 		}
 		if err := ad.apply(plan); err != nil {
 			return err

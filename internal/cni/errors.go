@@ -33,6 +33,10 @@ const (
 var (
 	// errUnread keeps a range out of use whose loans the agent has not read.
 	errUnread = errors.New("limpet-agent has not read which of its addresses follow pods of other nodes")
+	// errUnasked ends a try that must ask first who has the addresses.
+	errUnasked = errors.New("the segment was not asked for the addresses")
+	// errAnswered keeps an address from a pod while another machine has it.
+	errAnswered = errors.New("the address is in use on the segment")
 	// errOrphaned ends an ADD whose caller is gone.
 	errOrphaned = errors.New("the calling plugin is gone; nothing was allocated")
 	// errEnded ends an ADD that a DEL of its container has cancelled.
@@ -54,6 +58,8 @@ var codes = []struct {
 	{persistence.ErrLocked, types.ErrTryAgainLater},
 	{errOrphaned, types.ErrTryAgainLater},
 	{errUnread, types.ErrTryAgainLater},
+	{errUnasked, types.ErrTryAgainLater}, // the addresses changed while the ADD asked
+	{errAnswered, types.ErrTryAgainLater},
 	{errEnded, types.ErrTryAgainLater},
 	{outside.ErrBusy, types.ErrTryAgainLater},
 	{reservation.ErrPredecessor, types.ErrTryAgainLater},

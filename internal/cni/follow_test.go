@@ -3,6 +3,7 @@ package cni_test
 import (
 	"encoding/json"
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -190,5 +191,63 @@ func TestHomeLostTheAddress(t *testing.T) {
 		if err != nil && !errors.Is(err, persistence.ErrUnchanged) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestAnADDAsksForWhatItClaims borrows other addresses while an ADD asks the segment: it claims none for which it did not ask.
+func TestAnADDAsksForWhatItClaims(t *testing.T) {
+	w, s := newTestNode(t), follower("n2")
+	w.ipam = map[string]any{"sharedNetwork": true}
+	guests := func(epoch int64, hosts ...string) (addrs []netip.Addr) {
+		for _, h := range hosts {
+			addrs = append(addrs, netip.MustParseAddr(h))
+		}
+		if err := w.write(addrs, loan.Step{Record: loan.Record{Guest: epoch}}); err != nil {
+			t.Fatal(err)
+		}
+		return addrs
+	}
+	first := guests(7, "10.1.0.5", "fd00:1::5")
+	var asked [][]netip.Addr
+	w.plugin.Ask = func(_ string, addrs []netip.Addr) (map[netip.Addr]net.HardwareAddr, error) {
+		if asked = append(asked, addrs); len(asked) == 1 {
+			if err := w.write(first, loan.Step{Unattached: true}); err != nil {
+				t.Error(err)
+			}
+			guests(9, "10.1.0.6", "fd00:1::6")
+		}
+		return nil, nil
+	}
+	w.start(s)
+	got, err := w.addUncached(s, map[string]any{"type": "bridge"})
+	if err == nil && !slices.Equal(got, asked[len(asked)-1]) {
+		t.Errorf("claimed %v, asked for %v", got, asked)
+	}
+	if err != nil && codeOf(err) != types.ErrTryAgainLater {
+		t.Error(err)
+	}
+}
+
+// TestARebuiltStateLendsNoAddressInUse damages the state while a pod that follows runs. What the agent then writes, as for an owner
+// of whom it has just read that there is no loan, ends no life; and home does not lend.
+func TestARebuiltStateLendsNoAddressInUse(t *testing.T) {
+	for name, d := range damages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, s, other := newTestNode(t), follower(""), lostSandbox("new", false)
+			w.start(s)
+			addrs := w.mustAdd(s)
+			w.cacheWhole(s, addrs)
+			w.recovery.Interfaces = w.interfaces(map[string][]netip.Addr{s.pod: addrs}, s)
+			w.harm(d)
+			w.start(other)
+			w.mustAdd(other) // makes the state again
+			if err := w.write(addrs, loan.Step{}); err != nil && !errors.Is(err, persistence.ErrUnchanged) {
+				t.Fatal(err)
+			}
+			if err := w.write(addrs, loan.Step{Record: loan.Record{Lent: 7}, Unattached: true}); !errors.Is(err, reservation.ErrHeld) {
+				t.Errorf("the address of a pod that runs is lent: %v; attached %+v", err, w.read().Attached)
+			}
+		})
 	}
 }

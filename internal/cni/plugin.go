@@ -45,6 +45,8 @@ type Plugin struct {
 	ForgetOwner func([]netip.Addr) error
 	// UseOf asks the kernel whether it uses an address.
 	UseOf func(netip.Addr) (ipam.Use, error)
+	// Ask asks on an interface of the node who has some addresses, and returns the link-layer addresses of those who answer.
+	Ask func(link string, addrs []netip.Addr) (map[netip.Addr]net.HardwareAddr, error)
 	// Orphaned reports that the process that started this verb is gone, so that no runtime will
 	// use what the verb allocates.
 	Orphaned func() bool

@@ -80,8 +80,24 @@ func (r Range) Contains(a netip.Addr) bool {
 	return a.BitLen() == r.Start.BitLen() && r.Start.Compare(a) <= 0 && a.Compare(r.End) <= 0
 }
 
-// Overlaps reports whether some address is in both ranges.
-func (r Range) Overlaps(o Range) bool {
+// Prefixes returns the networks that have the addresses of the range, and no others.
+func (r Range) Prefixes() (all []netip.Prefix) {
+	for from := r.Start; from.IsValid() && from.Compare(r.End) <= 0; {
+		p := netip.PrefixFrom(from, from.BitLen())
+		for p.Bits() > 0 {
+			wider := netip.PrefixFrom(from, p.Bits()-1)
+			if wider.Masked().Addr() != from || last(wider).Compare(r.End) > 0 {
+				break
+			}
+			p = wider
+		}
+		all, from = append(all, p), last(p).Next()
+	}
+	return all
+}
+
+// overlaps reports whether some address is in both ranges.
+func (r Range) overlaps(o Range) bool {
 	return r.Start.BitLen() == o.Start.BitLen() && r.Start.Compare(o.End) <= 0 && o.Start.Compare(r.End) <= 0
 }
 
@@ -115,15 +131,20 @@ func (r Range) String() string { return r.Start.String() + "-" + r.End.String() 
 
 // lastUsable returns the last address of a subnet, and for IPv4 the last before the broadcast address.
 func lastUsable(p netip.Prefix) netip.Addr {
+	if end := last(p); end.Is6() {
+		return end
+	}
+	return last(p).Prev()
+}
+
+// last returns the last address of a network.
+func last(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {
 		b[i/8] |= 1 << (7 - i%8)
 	}
-	last, _ := netip.AddrFromSlice(b)
-	if last.Is4() {
-		return last.Prev()
-	}
-	return last
+	end, _ := netip.AddrFromSlice(b)
+	return end
 }
 
 // ErrExhausted is returned when every address of a range set is held.
@@ -151,7 +172,7 @@ func (s Set) Complete() (Set, error) {
 	}
 	for i, r := range done {
 		for _, o := range done[i+1:] {
-			if r.Overlaps(o) {
+			if r.overlaps(o) {
 				return nil, fmt.Errorf("subnets %s and %s overlap", r, o)
 			}
 		}
@@ -178,9 +199,9 @@ func (s Set) HandsOut(a netip.Addr) bool {
 	return false
 }
 
-// Overlaps reports whether some address is in both sets.
-func (s Set) Overlaps(o Set) bool {
-	return slices.ContainsFunc(s, func(r Range) bool { return slices.ContainsFunc(o, r.Overlaps) })
+// overlaps reports whether some address is in both sets.
+func (s Set) overlaps(o Set) bool {
+	return slices.ContainsFunc(s, func(r Range) bool { return slices.ContainsFunc(o, r.overlaps) })
 }
 
 // String lists the ranges as host-local prints them.
@@ -252,7 +273,7 @@ func (e *OverlapError) Error() string {
 func Disjoint(sets []Set) error {
 	for i, s := range sets {
 		for j, o := range sets[i+1:] {
-			if s.Overlaps(o) {
+			if s.overlaps(o) {
 				return &OverlapError{Index: i + j + 1, With: i}
 			}
 		}

@@ -15,7 +15,7 @@ type PlaceInput struct {
 	// other's write.
 	Owner string
 	// Whole tells that the ranges of Owner have all of several addresses: else no pod can have them there but as a guest. Kept
-	// tells that some node shows addresses of the owner.
+	// tells that some node shows one of these addresses for the owner.
 	Whole, Kept bool
 	// Foreign tells that the Node that the Loan names as home exists, and that its ranges do not have the address.
 	Foreign bool
@@ -63,7 +63,7 @@ func PlanPlace(in PlaceInput) Placing {
 		return step(l, "the owner does not return")
 	case in.Over && l.Borrower == "" && in.Owner == "" && l.Phase != Ended: // a node that gets the range now must not keep it
 		return step(l.in(Ended), "home is gone")
-	case in.Over && l.Borrower == "" && in.Owner == "":
+	case in.Over && l.Borrower == "" && in.Owner == "" && !in.Kept:
 		return Placing{Step: Step{Verb: Remove, Reason: "home is gone"}}
 	case in.Over:
 		return Placing{}

@@ -28,6 +28,8 @@ type scene struct {
 	lost  bool // the address went to another pod before anybody lent it, or only a person knows where it is
 	epoch int64
 	home  int8 // the node that is recorded for the owner
+	// segment tells that the nodes share one, where no Node says whose a range is.
+	segment bool
 }
 
 const size = 3
@@ -109,6 +111,20 @@ func (w *scene) owner(addr int8) int8 {
 
 // owners says what the Nodes of the API server say: which one has the addresses, or one of them, and whether all.
 func (w *scene) owners() (owner string, whole bool) {
+	if w.segment {
+		if w.seen.exists {
+			owner = w.seen.object.Home
+		} else {
+			owner = names[w.home]
+		}
+		if beside := w.beside(); beside != none {
+			owner = names[beside]
+		}
+		if w.nodes[indexOf(owner)].gone {
+			owner = ""
+		}
+		return owner, owner != ""
+	}
 	for _, addr := range []int8{1, 2} {
 		n := w.owner(addr)
 		if dead := w.nodes[n].dead; !w.nodes[n].gone && (owner == "" || w.nodes[indexOf(owner)].dead && !dead) {
@@ -118,10 +134,21 @@ func (w *scene) owners() (owner string, whole bool) {
 	return owner, whole
 }
 
+// beside is the node that shows the addresses of a lost loan, and has them in its ranges, but for the home that the loan names.
+func (w *scene) beside() int8 {
+	for i, n := range w.nodes {
+		if w.segment && w.seen.object.Borrower == loan.Unknown && names[i] != w.seen.object.Home && !n.gone && n.owns == both &&
+			(n.reserved || n.attached != 0 || n.record.Lent != 0) {
+			return int8(i)
+		}
+	}
+	return none
+}
+
 // foreign reports whether a Node exists that has none of the addresses.
 func (w *scene) foreign(name string) bool {
 	n := indexOf(name)
-	return n != none && !w.nodes[n].gone && w.nodes[n].owns == 0
+	return !w.segment && n != none && !w.nodes[n].gone && w.nodes[n].owns == 0
 }
 
 // bound reports whether the pod of the API server is bound to a node.
@@ -136,6 +163,9 @@ func (w *scene) plan(m mistake, n int, live bool) {
 	in := loan.NodeInput{
 		Node: names[n], Owns: node.owns != 0, Whole: node.owns == both, Foreign: w.foreign(node.seen.object.Home), Loan: node.seen.loan(), Live: live || m == staleReads, Record: node.record,
 		Own: node.owns == both && node.reserved || node.attached != 0, Attached: node.attached != 0, Taken: w.taken&node.owns != 0, Bound: w.bound(n) && !w.pod.ends,
+	}
+	if w.segment && in.Loan != nil && in.Loan.Home != in.Node {
+		in.Whole, in.Foreign = m == wholeRange, in.Owns
 	}
 	node.step, node.at = m.plan(in), node.seen.version
 	node.step.Reason = ""
@@ -195,7 +225,7 @@ func (w *scene) place(m mistake) {
 		},
 		Waits: w.pod.life != 0 && w.pod.gated && !w.pod.ends,
 	}
-	in.Foreign = w.foreign(w.seen.object.Home)
+	in.Foreign = w.foreign(w.seen.object.Home) || w.beside() != none
 	in.Owner, in.Whole = w.owners()
 	in.Kept = slices.ContainsFunc(w.nodes[:], func(n machine) bool { return !n.gone && n.record.Lent != 0 })
 	if w.pod.life != 0 && !w.pod.gated && !w.pod.ends && w.pod.node != none {

@@ -41,6 +41,7 @@ const (
 	takesBack      mistake = "the controller takes back what it asked of home"
 	noFinalizer    mistake = "a namespace that is deleted takes its loans along"
 	halfOwners     mistake = "a node that has one of two addresses has nothing to do with their loan"
+	wholeRange     mistake = "on a segment, a node that got the range of a home waits for the controller to see that"
 	sameEpochs     mistake = "a new loan begins with the epoch of an earlier one"
 )
 
@@ -243,17 +244,40 @@ func search(m mistake, from scene, depth int, found *int) []string {
 // TestWalks makes random walks, and settles at the end of each.
 func TestWalks(t *testing.T) {
 	for seed := *first; seed < *first+*walks; seed++ {
-		if trace := walk(sound, seed, *steps); trace != nil {
+		if trace := walk(sound, start(), seed, *steps); trace != nil {
 			t.Fatalf("seed %d:\n%s", seed, strings.Join(trace, "\n"))
+		}
+	}
+}
+
+// onSegment is a scene on a segment that the nodes share.
+func onSegment() scene {
+	w := start()
+	w.segment = true
+	return w
+}
+
+// TestWalksOnASegment makes walks where the controller never sees that a range changed hands.
+func TestWalksOnASegment(t *testing.T) {
+	for seed := *first * 2; seed < (*first+*walks)*2; seed += 2 {
+		if trace := walk(sound, onSegment(), seed, *steps); trace != nil {
+			t.Fatalf("seed %d:\n%s", seed, strings.Join(trace, "\n"))
+		}
+	}
+	for seed := uint64(2); ; seed += 2 {
+		if trace := walk(wholeRange, onSegment(), seed, *steps); trace != nil {
+			t.Logf("%s: seed %d, %s", wholeRange, seed, trace[len(trace)-2])
+			return
+		} else if seed > 200_000 {
+			t.Fatalf("%s: no walk finds it", wholeRange)
 		}
 	}
 }
 
 // walk returns the way to a violation; nil for none. With an odd seed the two addresses part. Three of four walks begin where
 // n1 has the pod as a guest.
-func walk(m mistake, seed uint64, steps int) []string {
+func walk(m mistake, w scene, seed uint64, steps int) []string {
 	r := rand.New(rand.NewPCG(seed, 0))
-	w := start()
 	if seed/2%4 != 0 {
 		_ = w.goThrough(m, borrows)
 	}
@@ -290,7 +314,7 @@ func TestMistakesAreFound(t *testing.T) {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
 			for end := seed + 200_000; seed < end; seed += 2 {
-				if trace := walk(m, seed, *steps); trace != nil {
+				if trace := walk(m, start(), seed, *steps); trace != nil {
 					t.Logf("seed %d, %s", seed, trace[len(trace)-2])
 					return
 				}

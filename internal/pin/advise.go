@@ -83,13 +83,14 @@ func unknownAdvice(where string, annotations map[string]string) []string {
 
 // drainAdvice is about pods that are out of service before they go.
 func drainAdvice(in AdviceInput) []string {
-	if _, err := workload.DrainOf(in.Template); err != nil {
+	if _, err := workload.Waits(in.Template); err != nil {
 		return []string{"the pod template: " + err.Error()}
 	}
-	if _, misplaced := in.Annotations[policyv1beta1.AnnotationDrainFirst]; misplaced {
-		return []string{policyv1beta1.AnnotationDrainFirst + " does nothing here; remedy: set it on the pod template"}
+	misplaced := setAmong(in.Annotations, []string{policyv1beta1.AnnotationDrainFirst, policyv1beta1.AnnotationLifecycle})
+	for i := range misplaced {
+		misplaced[i] += " does nothing here; remedy: set it on the pod template"
 	}
-	return nil
+	return misplaced
 }
 
 // unstableAdvice is about a workload whose pods never come back under their names.
@@ -127,7 +128,7 @@ func ownerAdvice(in AdviceInput) []string {
 }
 
 // ofPersistence are the annotations of a workload that are about the return of its pods.
-var ofPersistence = ofWorkloads[:7]
+var ofPersistence = ofWorkloads[:9]
 
 // misplaced is about annotations of pods on a workload, and about those of a workload on pods.
 func misplaced(in AdviceInput) []string {

@@ -52,6 +52,7 @@ func TestAdvise(t *testing.T) {
 		"out of service first":                   {pin.AdviceInput{Kind: deployment, Template: annotations{drain: "10s"}}, nil},
 		"… for too long":                         {pin.AdviceInput{Kind: deployment, Template: annotations{drain: "11m"}}, []string{"write a duration from 1s to 10m"}},
 		"… on the workload":                      {pin.AdviceInput{Kind: set, Annotations: annotations{drain: "10s"}}, []string{"set it on the pod template"}},
+		"… with a hook of another kind":          {pin.AdviceInput{Kind: set, Template: annotations{policyv1beta1.AnnotationLifecycle: "preNormal: {}"}}, []string{"preNormal"}},
 		"annotations of other programs":          {pin.AdviceInput{Kind: set, Annotations: annotations{"kruise.io/specified-delete": "x", "example.com/partition": "1"}}, nil},
 		"a template that was copied from a pod":  {pin.AdviceInput{Kind: set, Annotations: asking, Template: annotations{pin.AnnotationNode: "n1"}}, nil},
 		"no topology, and no PersistentPodState": {pin.AdviceInput{Kind: set, Template: annotations{retain: "10"}}, []string{"nothing brings the pod back"}},

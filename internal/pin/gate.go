@@ -103,8 +103,8 @@ func (in GateInput) Asks() string {
 	return name
 }
 
-// Pauses reports whether the node is not Ready for a moment.
-func (in GateInput) Pauses() bool { return in.Node != nil && fit.Pausing(in.Node, in.Pod, in.Now) }
+// pauses reports whether the node is not Ready for a moment, or has the taint of that still.
+func (in GateInput) pauses() bool { return in.Node != nil && fit.Pausing(in.Node, in.Pod, in.Now) }
 
 // PlanGate decides about a pod behind the gate. Usually there is nothing to wait for: the
 // scheduler takes the nominated node if the node passes all filters, and another one if it
@@ -145,8 +145,8 @@ func PlanGate(in GateInput) GateDecision {
 func nominateHome(in GateInput, name string) GateDecision {
 	waited := in.Now.Sub(in.Since)
 	switch {
-	case in.Pauses() && waited < leaseGrace:
-		return GateDecision{Again: leaseInterval, Reason: ReasonNodePauses, Message: fmt.Sprintf("node %s says that it is not Ready: wait %s for it", name, fit.PauseLimit)}
+	case in.pauses() && waited < leaseGrace:
+		return GateDecision{Again: leaseInterval, Reason: ReasonNodePauses, Message: fmt.Sprintf("node %s is not Ready, or was not a moment ago: wait for it", name)}
 	case in.Node == nil || fit.Unreachable(in.Node):
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: fmt.Sprintf("node %s cannot be reached or does not exist", name)}
 	case in.Silent && waited < leaseGrace:

@@ -39,6 +39,7 @@ func TestPlanGate(t *testing.T) {
 		return testenv.ANode("n1").WithRoom(2, 8).Tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule).
 			Saying(corev1.ConditionFalse, now.Add(-ago)).Node
 	}
+	lingering := testenv.ANode("n1").WithRoom(2, 8).Tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule).Node
 	cordoned := testenv.ANode("n1").Node
 	cordoned.Spec.Unschedulable = true
 	seen := func(ago time.Duration, in pin.GateInput) pin.GateInput {
@@ -78,6 +79,8 @@ func TestPlanGate(t *testing.T) {
 		"a node that says it is not Ready is waited for":   {proven(pin.GateInput{Pod: behind(pin.Gate), Node: pausing(19 * time.Second)}), pause},
 		"for twenty seconds":                               {proven(pin.GateInput{Pod: behind(pin.Gate), Node: pausing(20 * time.Second)}), open},
 		"and again and again for a minute":                 {seen(time.Minute, proven(pin.GateInput{Pod: behind(pin.Gate), Node: pausing(0)})), open},
+		"it is Ready again, and the taint is left":         {seen(59*time.Second, proven(pin.GateInput{Pod: behind(pin.Gate), Node: lingering})), pause},
+		"that ends after a minute, too":                    {seen(time.Minute, proven(pin.GateInput{Pod: behind(pin.Gate), Node: lingering})), open},
 		"a pod on its way out is left":                     {proven(pin.GateInput{Pod: going, Node: fit}), leave},
 		"a pod with gates of others only is left":          {proven(pin.GateInput{Pod: behind("own"), Node: fit}), leave},
 		"a pod without a gate is left, named node or not":  {proven(pin.GateInput{Pod: behind(), Node: fit}), leave},

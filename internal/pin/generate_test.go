@@ -196,22 +196,22 @@ func TestGenerateCarriesAnnotationsOver(t *testing.T) {
 	follow := func(s testenv.StatefulSet, old ...appsv1beta1.PersistentPodState) pin.Generation {
 		return pin.Generate(pin.GenerateInput{Workload: s.StatefulSet, Kind: kind, Existing: old})
 	}
-	made := follow(set(pin.AnnotationReleaseAfter, "5m", pin.AnnotationReleaseOn, "deleted"))
+	made := follow(set(pin.AnnotationLeaveAfter, "5m", pin.AnnotationLeaveOn, "deleted"))
 	want := map[string]string{
-		pin.AnnotationReleaseAfter: "5m", pin.AnnotationReleaseOn: "deleted",
-		pin.AnnotationCarried: pin.AnnotationReleaseAfter + "," + pin.AnnotationReleaseOn,
+		pin.AnnotationLeaveAfter: "5m", pin.AnnotationLeaveOn: "deleted",
+		pin.AnnotationCarried: pin.AnnotationLeaveAfter + "," + pin.AnnotationLeaveOn,
 	}
 	if diff := gocmp.Diff(want, made.Object.Annotations); diff != "" {
 		t.Fatalf("annotations (-want +got):\n%s", diff)
 	}
 	metav1.SetMetaDataAnnotation(&made.Object.ObjectMeta, pin.AnnotationReturnAfter, "1h") // by hand
 	metav1.SetMetaDataAnnotation(&made.Object.ObjectMeta, pin.AnnotationForget, "u")
-	if same := follow(set(pin.AnnotationReleaseAfter, "5m", pin.AnnotationReleaseOn, "deleted"), *made.Object); same.Action != pin.Keep {
+	if same := follow(set(pin.AnnotationLeaveAfter, "5m", pin.AnnotationLeaveOn, "deleted"), *made.Object); same.Action != pin.Keep {
 		t.Errorf("what a user set is changed: %+v", same.Object.Annotations)
 	}
-	changed := follow(set(pin.AnnotationReleaseAfter, "6m"), *made.Object)
+	changed := follow(set(pin.AnnotationLeaveAfter, "6m"), *made.Object)
 	want = map[string]string{
-		pin.AnnotationReleaseAfter: "6m", pin.AnnotationCarried: pin.AnnotationReleaseAfter, pin.AnnotationReturnAfter: "1h", pin.AnnotationForget: "u",
+		pin.AnnotationLeaveAfter: "6m", pin.AnnotationCarried: pin.AnnotationLeaveAfter, pin.AnnotationReturnAfter: "1h", pin.AnnotationForget: "u",
 	}
 	if diff := gocmp.Diff(want, changed.Object.Annotations); diff != "" || changed.Action != pin.Update {
 		t.Errorf("annotations after a change (-want +got):\n%s", diff)
@@ -221,8 +221,8 @@ func TestGenerateCarriesAnnotationsOver(t *testing.T) {
 	if diff := gocmp.Diff(want, gone.Object.Annotations); diff != "" {
 		t.Errorf("annotations when those of the workload are gone (-want +got):\n%s", diff)
 	}
-	wrong := follow(set(pin.AnnotationReleaseAfter, "soon"), *made.Object)
-	if wrong.Action != pin.Keep || wrong.Reason != pin.ReasonBadKeys || !strings.Contains(wrong.Message, pin.AnnotationReleaseAfter) {
+	wrong := follow(set(pin.AnnotationLeaveAfter, "soon"), *made.Object)
+	if wrong.Action != pin.Keep || wrong.Reason != pin.ReasonBadKeys || !strings.Contains(wrong.Message, pin.AnnotationLeaveAfter) {
 		t.Errorf("of a wrong value: %+v, want nothing changed, and its name told", wrong)
 	}
 }

@@ -36,6 +36,6 @@ func giveUp(given []GivenUp, records map[string]appsv1beta1.PodState) {
 	}
 }
 
-// GaveUp reports whether a user gave up the addresses of a record. An earlier version of the controller leaves the UID of
+// gaveUp reports whether a user gave up the addresses of a record. An earlier version of the controller leaves the UID of
 // an earlier life in a record.
-func GaveUp(r appsv1beta1.PodState) bool { return r.GivenUpUID != "" && r.GivenUpUID == r.UID }
+func gaveUp(r appsv1beta1.PodState) bool { return r.GivenUpUID != "" && r.GivenUpUID == r.UID }

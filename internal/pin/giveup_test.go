@@ -35,7 +35,7 @@ func TestWhatAUserGaveUpIsNotLost(t *testing.T) {
 		"on another node":                {with(func(g *pin.GivenUp) { g.Node = "n2" }), appsv1beta1.Lost},
 		"of another pod":                 {with(func(g *pin.GivenUp) { g.Pod = "web-1" }), appsv1beta1.Lost},
 	} {
-		t.Run(name, func(t *testing.T) {
+		judge := func(t *testing.T, late bool) { // whether the cache shows the pod after its mark
 			state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
 			in := pin.RecordInput{
 				State: state, Workload: &workload.Desired{Replicas: 1}, Now: now, Pods: []corev1.Pod{*life("first", "n1", "10.0.1.5").Pod},
@@ -43,7 +43,11 @@ func TestWhatAUserGaveUpIsNotLost(t *testing.T) {
 				Retain: func(*corev1.Pod) time.Duration { return 10 * time.Minute },
 			}
 			state.Status = pin.Record(in).Status
-			in.Pods, in.GivenUp, in.Now = nil, tc.given, now.Add(time.Minute)
+			in.GivenUp = tc.given
+			if late {
+				state.Status, in.GivenUp = pin.Record(in).Status, nil
+			}
+			in.Pods, in.Now = nil, now.Add(time.Minute)
 			state.Status = pin.Record(in).Status
 			// Another leader decides from here on: it knows the records alone.
 			in.Pods, in.GivenUp, in.Now = []corev1.Pod{*life("next", "n1", "10.0.1.9").Pod}, nil, now.Add(2*time.Minute)
@@ -54,7 +58,9 @@ func TestWhatAUserGaveUpIsNotLost(t *testing.T) {
 			if r := got.Status.PodStates["web-0"]; r.GivenUpUID != "" {
 				t.Errorf("the next life is recorded as given up: %+v", r)
 			}
-		})
+		}
+		t.Run(name, func(t *testing.T) { judge(t, false) })
+		t.Run(name+", while the cache shows the pod", func(t *testing.T) { judge(t, true) })
 	}
 }
 

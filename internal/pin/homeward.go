@@ -41,8 +41,8 @@ const (
 	mostCandidates = 64
 )
 
-// ParseReturn reads AnnotationReturnAfter; 0 for no return.
-func ParseReturn(annotations map[string]string) (time.Duration, field.ErrorList) {
+// parseReturn reads AnnotationReturnAfter; 0 for no return.
+func parseReturn(annotations map[string]string) (time.Duration, field.ErrorList) {
 	text, ok := annotations[AnnotationReturnAfter]
 	if !ok {
 		return 0, nil
@@ -61,7 +61,7 @@ func returnAfter(s *appsv1beta1.PersistentPodState) time.Duration {
 	if s == nil || s.Spec.RequiredPersistentTopology != nil {
 		return 0
 	}
-	after, _ := ParseReturn(s.Annotations) // the webhook has refused what is wrong
+	after, _ := parseReturn(s.Annotations) // the webhook has refused what is wrong
 	return after
 }
 

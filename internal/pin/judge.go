@@ -116,7 +116,7 @@ func unaskedBecause(before appsv1beta1.PodState) string {
 	switch {
 	case before.RetainSeconds == 0:
 		return "the pod did not ask for its address to be kept"
-	case GaveUp(before):
+	case gaveUp(before):
 		return "a user gave the address up"
 	}
 	return ""

@@ -92,7 +92,7 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 		d.Remedy += fmt.Sprintf(", or wait: it may go elsewhere after %s", release.After)
 	case len(release.On) == 0:
 		d.Remedy += fmt.Sprintf(", or release it: annotate PersistentPodState %s with %s or %s",
-			in.State.Name, AnnotationReleaseAfter, AnnotationReleaseOn)
+			in.State.Name, AnnotationLeaveAfter, AnnotationLeaveOn)
 	}
 	return d
 }

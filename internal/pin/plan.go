@@ -17,12 +17,12 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// Verdict is what becomes of a pod that is being created.
-type Verdict int
+// verdict is what becomes of a pod that is being created.
+type verdict int
 
 const (
 	// Leave means that the pod is created as its owner wrote it.
-	Leave Verdict = iota
+	Leave verdict = iota
 	// Pin means that the pod gets the Decision's patch.
 	Pin
 )
@@ -73,7 +73,7 @@ type Input struct {
 
 // Decision says what to do with a pod and why.
 type Decision struct {
-	Verdict Verdict
+	Verdict verdict
 	Reason  string
 	Message string
 	Patch   podpatch.Patch
@@ -153,13 +153,7 @@ func plan(in Input) Decision {
 	if given != "" {
 		d.Reason, d.Message = ReasonPodElsewhere, given
 	}
-	reason, message := fit.Obstacle(in.Node, in.Pod)
-	if reason == ReasonNodeNotReady && fit.Pausing(in.Node, in.Pod, in.Now) {
-		reason = "" // the pod waits behind its gate
-	}
-	if reason == "" && !in.Holds && !in.Pod.Spec.HostNetwork && fit.Exhausted(in.Pools, record.IPs) {
-		reason, message = ReasonNodeOutOfIPs, "has no address left"
-	}
+	reason, message := obstacle(in, record)
 	if reason != "" {
 		d.Reason = reason
 		d.Message = fmt.Sprintf("node %s %s", record.NodeName, message)
@@ -173,6 +167,18 @@ func plan(in Input) Decision {
 		d.Patch.Annotations[AnnotationNode] = record.NodeName
 	}
 	return d
+}
+
+// obstacle says why the recorded node cannot take the pod; "" when it can, or soon will.
+func obstacle(in Input, record appsv1beta1.PodState) (reason, message string) {
+	reason, message = fit.Obstacle(in.Node, in.Pod)
+	switch {
+	case reason != "" && (in.Node == nil || !fit.Pausing(in.Node, in.Pod, in.Now)):
+		return reason, message
+	case !in.Holds && !in.Pod.Spec.HostNetwork && fit.Exhausted(in.Pools, record.IPs):
+		return ReasonNodeOutOfIPs, "has no address left"
+	}
+	return "", "" // the pod waits behind its gate while the node pauses
 }
 
 // planned are the annotations that only Plan may set; they are never put back from a record.

@@ -131,6 +131,13 @@ func TestPlan(t *testing.T) {
 			},
 			wantReason: pin.ReasonPinned, want: all,
 		},
+		"the node is nominated when it is ready again and Kubernetes has left its taint": {
+			in: pin.Input{
+				Pod: testenv.APod("web-0").Pod, State: state,
+				Node: testenv.ANode("n1").Tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule).Node,
+			},
+			wantReason: pin.ReasonPinned, want: all,
+		},
 		"the node is not preferred with a taint": {
 			in: pin.Input{
 				Pod: testenv.APod("web-0").Pod, State: state,

@@ -206,6 +206,9 @@ func record(in RecordInput, before appsv1beta1.PodState, pod *corev1.Pod, node *
 
 		NodeTopologyLabels: topology(in.State, node),
 	}
+	if before.UID == pod.UID && before.IPs == r.IPs { // a late cache shows a pod that has ended
+		r.GivenUpUID = before.GivenUpUID
+	}
 	if before.UID != pod.UID || before.RecordedAt == nil {
 		r.RecordedAt = &metav1.Time{Time: in.Now.Truncate(time.Second)}
 	}

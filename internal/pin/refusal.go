@@ -41,7 +41,7 @@ type refusalCount struct {
 // scheduler, and neither volumes nor the labels of all pods are in the cache. Without the
 // message a pod whose volume lies elsewhere would wait forever, although the design promises
 // that its own constraints win. An unknown message, as of another version, is never taken
-// for a constraint: the pod waits, and limpet.dev/release-after ends the wait.
+// for a constraint: the pod waits, and limpet.dev/leave-after ends the wait.
 //
 // The message must fit the nodes as they are now. A message is outdated when it counts fewer
 // nodes than exist, more unschedulable ones, or too many outside the place; the scheduler

@@ -16,14 +16,27 @@ import (
 // Annotations on a PersistentPodState that release its pods when their required place cannot
 // take them. Without either the pods wait for as long as it takes.
 const (
-	// AnnotationReleaseAfter is how long a pod waits, as a Go duration such as 10m.
-	AnnotationReleaseAfter = "limpet.dev/release-after"
-	// AnnotationReleaseOn is a comma-separated list of release triggers: states of a node in
+	// AnnotationLeaveAfter is how long a pod waits, as a Go duration such as 10m.
+	AnnotationLeaveAfter = "limpet.dev/leave-after"
+	// AnnotationLeaveOn is a comma-separated list of release triggers: states of a node in
 	// which no pod waits for it.
+	AnnotationLeaveOn = "limpet.dev/leave-on"
+	// AnnotationReleaseAfter is the former name of leave-after, which stays; limpet.dev/release is about addresses.
+	AnnotationReleaseAfter = "limpet.dev/release-after"
+	// AnnotationReleaseOn is the former name of leave-on, which stays.
 	AnnotationReleaseOn = "limpet.dev/release-on"
 )
 
-// ReleaseTrigger is a state of a node that releases pods, as AnnotationReleaseOn names it.
+// leaving returns the name and the text of an annotation about the release of pods. The present name comes first.
+func leaving(annotations map[string]string, key, former string) (name, text string, set bool) {
+	if text, set = annotations[key]; set {
+		return key, text, true
+	}
+	text, set = annotations[former]
+	return former, text, set
+}
+
+// ReleaseTrigger is a state of a node that releases pods, as AnnotationLeaveOn names it.
 type ReleaseTrigger string
 
 // Release triggers. Several can hold of one node.
@@ -54,25 +67,25 @@ func ParseRelease(annotations map[string]string) (Release, field.ErrorList) {
 	var r Release
 	var errs field.ErrorList
 	path := field.NewPath("metadata", "annotations")
-	if text, ok := annotations[AnnotationReleaseAfter]; ok {
+	if key, text, ok := leaving(annotations, AnnotationLeaveAfter, AnnotationReleaseAfter); ok {
 		after, err := time.ParseDuration(strings.TrimSpace(text))
 		if err != nil || after < time.Second {
-			errs = append(errs, field.Invalid(path.Key(AnnotationReleaseAfter), text,
+			errs = append(errs, field.Invalid(path.Key(key), text,
 				"must be a duration of at least one second, such as 90s, 10m or 1h30m"))
 		} else {
 			r.After = after
 		}
 	}
-	if text, ok := annotations[AnnotationReleaseOn]; ok {
+	if key, text, ok := leaving(annotations, AnnotationLeaveOn, AnnotationReleaseOn); ok {
 		for _, word := range split(text) {
 			if trigger := ReleaseTrigger(word); slices.Contains(triggers, trigger) {
 				r.On = append(r.On, trigger)
 			} else {
-				errs = append(errs, field.NotSupported(path.Key(AnnotationReleaseOn), trigger, triggers))
+				errs = append(errs, field.NotSupported(path.Key(key), trigger, triggers))
 			}
 		}
 		if len(split(text)) == 0 {
-			errs = append(errs, field.Required(path.Key(AnnotationReleaseOn), fmt.Sprintf("name at least one of %v, or remove it", triggers)))
+			errs = append(errs, field.Required(path.Key(key), fmt.Sprintf("name at least one of %v, or remove it", triggers)))
 		}
 	}
 	return r, errs
@@ -81,8 +94,11 @@ func ParseRelease(annotations map[string]string) (Release, field.ErrorList) {
 // Releases reports whether a pod may have been released a moment ago: pods of the state are
 // released after a time, or the pod waited and a constraint of its own may have won.
 func Releases(s *appsv1beta1.PersistentPodState, pod string) bool {
-	return s != nil && s.Spec.RequiredPersistentTopology != nil &&
-		(s.Annotations[AnnotationReleaseAfter] != "" || s.Status.PodStates[pod].Waiting != nil)
+	if s == nil || s.Spec.RequiredPersistentTopology == nil {
+		return false
+	}
+	_, after, _ := leaving(s.Annotations, AnnotationLeaveAfter, AnnotationReleaseAfter)
+	return after != "" || s.Status.PodStates[pod].Waiting != nil
 }
 
 // triggersOf returns everything that keeps a node from taking a pod.

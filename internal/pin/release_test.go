@@ -26,25 +26,31 @@ func TestParseRelease(t *testing.T) {
 		"an unknown fate, and a good": {"-", "full,deleted", pin.Release{On: []pin.ReleaseTrigger{pin.TriggerDeleted}}, 1},
 	}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			annotations := map[string]string{}
-			for key, value := range map[string]string{pin.AnnotationReleaseAfter: tc.after, pin.AnnotationReleaseOn: tc.on} {
-				if value != "-" {
-					annotations[key] = value
+		for _, named := range []string{"limpet.dev/leave-", "limpet.dev/release-"} {
+			t.Run(name+", "+named, func(t *testing.T) {
+				annotations := map[string]string{}
+				for key, value := range map[string]string{named + "after": tc.after, named + "on": tc.on} {
+					if value != "-" {
+						annotations[key] = value
+					}
 				}
-			}
-			got, errs := pin.ParseRelease(annotations)
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("release (-want +got):\n%s", diff)
-			}
-			if len(errs) != tc.wantErrs {
-				t.Errorf("errors %v, want %d", errs, tc.wantErrs)
-			}
-			for _, err := range errs {
-				if !strings.HasPrefix(err.Field, "metadata.annotations[limpet.dev/release-") {
-					t.Errorf("error %v does not name the annotation", err)
+				got, errs := pin.ParseRelease(annotations)
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("release (-want +got):\n%s", diff)
 				}
-			}
-		})
+				if len(errs) != tc.wantErrs {
+					t.Errorf("errors %v, want %d", errs, tc.wantErrs)
+				}
+				for _, err := range errs {
+					if !strings.HasPrefix(err.Field, "metadata.annotations["+named) {
+						t.Errorf("error %v does not name the annotation", err)
+					}
+				}
+			})
+		}
+	}
+	both := map[string]string{pin.AnnotationLeaveAfter: "10m", pin.AnnotationReleaseAfter: "5m"}
+	if got, _ := pin.ParseRelease(both); got.After != 10*time.Minute {
+		t.Errorf("with both names %+v, want that of the present one", got)
 	}
 }

@@ -14,7 +14,8 @@ var ofPods = []string{reservation.RetainAnnotation, reservation.ModeAnnotation, 
 // ofWorkloads are the annotations of a workload.
 var ofWorkloads = []string{
 	appsv1beta1.AnnotationAutoGenerate, appsv1beta1.AnnotationRequiredTopology, appsv1beta1.AnnotationPreferredTopology,
-	appsv1beta1.AnnotationPodAnnotations, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter, appsv1beta1.AnnotationScaleIn, appsv1beta1.AnnotationScaleOutLimit, appsv1beta1.AnnotationPartition,
+	appsv1beta1.AnnotationPodAnnotations, AnnotationLeaveAfter, AnnotationLeaveOn, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter,
+	appsv1beta1.AnnotationScaleIn, appsv1beta1.AnnotationScaleOutLimit, appsv1beta1.AnnotationPartition,
 }
 
 const ownPrefix = "limpet.dev/"
@@ -22,7 +23,7 @@ const ownPrefix = "limpet.dev/"
 // ownNames are the names of all features under the own prefix.
 var ownNames = strings.Fields(`
 	budgets budgets-idle-since deletion-cost drain-first expected-updated-replicas failure-policy forget from-workload generated
-	home home-subset ignored-pod-selector in-service keep keep-from keep-place loan may-return node nudged owner partition pin pinned-node protect-unready
+	home home-subset ignored-pod-selector in-service keep keep-from keep-place leave-after leave-on lifecycle loan may-return node nudged owner partition peers pin pinned-node protect-unready
 	recalled-life recalled-node release release-after release-on replace-disruption-budgets required-place retention
 	return-after scale-in-order scale-out scale-out-limit selects-no-pod spreads spreads-idle-since stable-seconds
 	unpinned v1beta1-annotations vectors`)

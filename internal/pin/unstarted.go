@@ -65,7 +65,7 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 	}
 	switch {
 	case !slices.Contains(release.On, TriggerUnstarted) && (!Pinned(pod) || !neverBegan(in, pod)):
-		d.Remedy += fmt.Sprintf("; or let Limpet do so: annotate PersistentPodState %s with %s: %s", in.State.Name, AnnotationReleaseOn, TriggerUnstarted)
+		d.Remedy += fmt.Sprintf("; or let Limpet do so: annotate PersistentPodState %s with %s: %s", in.State.Name, AnnotationLeaveOn, TriggerUnstarted)
 	case mostSilent(in.Cluster):
 		d.Message += "; as most nodes are silent, the pod is not deleted"
 	case left.Verdict == Hold && !anyFit(fit.WithLabels(in.Cluster, place), pod):

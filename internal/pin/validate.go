@@ -46,7 +46,7 @@ func Validate(s *appsv1beta1.PersistentPodState, others []appsv1beta1.Persistent
 		errs = append(errs, validateKey(a.Key, spec.Child("persistentPodAnnotations").Index(i).Child("key"))...)
 	}
 	_, wrong := ParseRelease(s.Annotations)
-	_, wrongReturn := ParseReturn(s.Annotations)
+	_, wrongReturn := parseReturn(s.Annotations)
 	return append(append(errs, wrong...), wrongReturn...)
 }
 
@@ -68,7 +68,7 @@ func Warnings(s *appsv1beta1.PersistentPodState) []string {
 	if workload.IsLeftOut(s.Namespace) {
 		out = append(out, "metadata.namespace: "+leftOut(s.Namespace))
 	}
-	for _, key := range []string{AnnotationReleaseAfter, AnnotationReleaseOn} {
+	for _, key := range []string{AnnotationLeaveAfter, AnnotationLeaveOn, AnnotationReleaseAfter, AnnotationReleaseOn} {
 		if _, set := s.Annotations[key]; set && s.Spec.RequiredPersistentTopology == nil {
 			out = append(out, fmt.Sprintf("metadata.annotations[%s] does nothing without spec.requiredPersistentTopology: "+
 				"no pod waits for a preferred place", key))

@@ -33,7 +33,7 @@ func newComparison(r *Report, t *Tx, see func(Record)) *comparison {
 		see = func(Record) {}
 	}
 	return &comparison{
-		r: r, t: t, see: see, last: t.bucket(bucketMeta).Sequence(), held: map[string]*chunk{}, shared: map[string]bool{},
+		r: r, t: t, see: see, last: t.bucket(bucketMeta).sequence(), held: map[string]*chunk{}, shared: map[string]bool{},
 		inNS: map[string]uint64{}, guests: map[string]int64{},
 	}
 }
@@ -61,7 +61,7 @@ func (c *comparison) readRecords() {
 func (c *comparison) eachRecord(sound func(Record), faulty func(bucket, k []byte, err error)) {
 	for _, bucket := range recordBuckets {
 		read := bucket.reader()
-		_ = c.t.bucket(bucket.name).ForEach(func(k, v []byte) error { // the function returns no error
+		_ = c.t.bucket(bucket.name).forEach(func(k, v []byte) error { // the function returns no error
 			record, err := read(k, v)
 			if err == nil {
 				sound(record)
@@ -143,7 +143,7 @@ func (c *comparison) nameHolders() {
 
 // compareHeld compares the address index of the file with the index that the records imply.
 func (c *comparison) compareHeld() {
-	_ = c.t.bucket(bucketHeld).ForEach(func(k, v []byte) error { // the function returns no error
+	_ = c.t.bucket(bucketHeld).forEach(func(k, v []byte) error { // the function returns no error
 		got, err := openChunk(k, v)
 		if err != nil {
 			c.r.fault(FaultIndex, readable(k), err.Error())
@@ -193,7 +193,7 @@ func (y *tally) add(k, v []byte) {
 // compareIndex compares an index with the entries that the records imply.
 func (c *comparison) compareIndex(name []byte, subject string, want tally) {
 	var got tally
-	_ = c.t.bucket(name).ForEach(func(k, v []byte) error { got.add(k, v); return nil }) // the function returns no error
+	_ = c.t.bucket(name).forEach(func(k, v []byte) error { got.add(k, v); return nil }) // the function returns no error
 	if got != want {
 		c.r.fault(FaultIndex, subject, fmt.Sprintf("has %d entries, which are not the %d that the records make", got.entries, want.entries))
 	}

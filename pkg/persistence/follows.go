@@ -18,7 +18,7 @@ const FollowsFile = "limpet.follows"
 type Follows struct {
 	// Network is the network in which the agent lends and borrows addresses; "" for none.
 	Network string `json:"network"`
-	// Bridge is the name of its bridge, which the agent reads again.
+	// Bridge is the name of its bridge, or of the interface on the segment that nodes share; the agent reads it again.
 	Bridge string `json:"bridge,omitempty"`
 	// Node is the name of the node.
 	Node string `json:"node"`

@@ -61,7 +61,7 @@ func openChunk(k, data []byte) (c chunk, err error) {
 
 // readChunk returns the chunk at a key. Without a chunk all its addresses are free.
 func readChunk(b *bucket, k []byte) (c chunk, err error) {
-	if data := b.Get(k); data != nil {
+	if data := b.get(k); data != nil {
 		c, err = openChunk(k, data)
 	}
 	return c, err
@@ -105,9 +105,9 @@ func (t *Tx) flip(network string, addrs []netip.Addr, want bool, wrong func(neti
 		}
 		c.flip(at)
 		if c == (chunk{}) {
-			err = b.Delete(k)
+			err = b.delete(k)
 		} else {
-			err = b.Put(k, sealChunk(k, c))
+			err = b.put(k, sealChunk(k, c))
 		}
 		if err != nil {
 			return err

@@ -12,13 +12,13 @@ import (
 
 // Cursor returns the address last handed out from a range set. The address is invalid when there is none.
 func (t *Tx) Cursor(network string, set int) netip.Addr {
-	a, _ := netip.ParseAddr(string(t.bucket(bucketCursors).Get(cursorKey(network, set)))) // an unreadable cursor counts as none
+	a, _ := netip.ParseAddr(string(t.bucket(bucketCursors).get(cursorKey(network, set)))) // an unreadable cursor counts as none
 	return a
 }
 
 // SetCursor stores the address last handed out from a range set.
 func (t *Tx) SetCursor(network string, set int, a netip.Addr) error {
-	return t.bucket(bucketCursors).Put(cursorKey(network, set), []byte(a.String()))
+	return t.bucket(bucketCursors).put(cursorKey(network, set), []byte(a.String()))
 }
 
 // cursorKey returns the key of a cursor.
@@ -34,20 +34,20 @@ func cursorKey(network string, set int) []byte {
 // this package. Writing the same value again writes no page.
 func (t *Tx) SetConfig(network string, config []byte) error {
 	b := t.bucket(bucketNetworks)
-	if bytes.Equal(b.Get(key(network)), config) {
+	if bytes.Equal(b.get(key(network)), config) {
 		return nil
 	}
-	return b.Put(key(network), config)
+	return b.put(key(network), config)
 }
 
 // HasConfig reports whether SetConfig was last called with this for a network.
 func (t *Tx) HasConfig(network string, config []byte) bool {
-	return bytes.Equal(t.bucket(bucketNetworks).Get(key(network)), config)
+	return bytes.Equal(t.bucket(bucketNetworks).get(key(network)), config)
 }
 
 // Configured reports whether SetConfig was called for a network since the state was created.
 func (t *Tx) Configured(network string) bool {
-	return t.bucket(bucketNetworks).Get(key(network)) != nil
+	return t.bucket(bucketNetworks).get(key(network)) != nil
 }
 
 // Networks returns the configurations by network. The value is nil for a network that occurs only in records, as after a
@@ -57,7 +57,7 @@ func (t *Tx) Networks() (map[string][]byte, error) {
 	for _, network := range t.recordNetworks() {
 		all[network] = nil
 	}
-	err := t.bucket(bucketNetworks).ForEach(func(k, v []byte) error {
+	err := t.bucket(bucketNetworks).forEach(func(k, v []byte) error {
 		all[string(k)] = bytes.Clone(v)
 		return nil
 	})
@@ -67,11 +67,11 @@ func (t *Tx) Networks() (map[string][]byte, error) {
 // recordNetworks returns the sorted names of the networks that occur in records.
 func (t *Tx) recordNetworks() (names []string) {
 	for _, bucket := range [][]byte{bucketAttachments, bucketReservations} {
-		c := t.bucket(bucket).Cursor()
-		for k, _ := c.First(); k != nil; {
+		c := t.bucket(bucket).cursor()
+		for k, _ := c.first(); k != nil; {
 			network, _, _ := bytes.Cut(k, key("", ""))
 			names = append(names, string(network))
-			k, _ = c.Seek(append(bytes.Clone(network), 1)) // after all keys of the network
+			k, _ = c.seek(append(bytes.Clone(network), 1)) // after all keys of the network
 		}
 	}
 	slices.Sort(names)
@@ -129,7 +129,7 @@ func decodePoolUsage(data []byte) (p PoolUsage, err error) {
 
 // PoolUsage returns the counts and limits of a network; the zero value before the first ADD.
 func (t *Tx) PoolUsage(network string) (PoolUsage, error) {
-	data := t.bucket(bucketPoolUsage).Get(key(network))
+	data := t.bucket(bucketPoolUsage).get(key(network))
 	if data == nil {
 		return PoolUsage{}, nil
 	}
@@ -148,10 +148,10 @@ func (t *Tx) updateUsage(network string, change func(*PoolUsage)) error {
 		return fmt.Errorf("encode pool usage: %w", err)
 	}
 	b := t.bucket(bucketPoolUsage)
-	if bytes.Equal(b.Get(key(network)), data) {
+	if bytes.Equal(b.get(key(network)), data) {
 		return nil
 	}
-	return b.Put(key(network), data)
+	return b.put(key(network), data)
 }
 
 // SetLimits stores the limits of a network, for later ends of attachments and for the agent.
@@ -200,7 +200,7 @@ func reservedIn(t *Tx) map[string]int64 {
 			return nil
 		}
 	}
-	_ = t.bucket(bucketReservations).ForEach(add(1)) // the function returns no error
-	_ = t.bucket(bucketPoolUsage).ForEach(add(0))    // neither does this one
+	_ = t.bucket(bucketReservations).forEach(add(1)) // the function returns no error
+	_ = t.bucket(bucketPoolUsage).forEach(add(0))    // neither does this one
 	return reserved
 }

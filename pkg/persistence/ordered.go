@@ -17,8 +17,8 @@ import (
 func (t *Tx) LapsedReservations(network string, now reservation.Moment) ([]reservation.Reservation, error) {
 	var all []reservation.Reservation
 	w := newWalk(network, byEnd, "", now)
-	c := t.bucket(bucketOrder).Cursor()
-	for k, v := c.Seek(w.prefix); bytes.HasPrefix(k, w.prefix); {
+	c := t.bucket(bucketOrder).cursor()
+	for k, v := c.seek(w.prefix); bytes.HasPrefix(k, w.prefix); {
 		d, err := w.deadline(k, v)
 		if err != nil {
 			return nil, err
@@ -32,9 +32,9 @@ func (t *Tx) LapsedReservations(network string, now reservation.Moment) ([]reser
 			all = append(all, r)
 		}
 		if passed || d.From.BootID == w.earlier {
-			k, v = c.Next()
+			k, v = c.next()
 		} else {
-			k, v = c.Seek(w.afterGroup(k))
+			k, v = c.seek(w.afterGroup(k))
 		}
 	}
 	return all, nil
@@ -44,8 +44,8 @@ func (t *Tx) LapsedReservations(network string, now reservation.Moment) ([]reser
 func (t *Tx) ReservationsByNamespace(network string) map[string]int64 {
 	of := map[string]int64{}
 	prefix := orderKey(network, ofNS, "")
-	c := t.bucket(bucketOrder).Cursor()
-	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	c := t.bucket(bucketOrder).cursor()
+	for k, v := c.seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.next() {
 		of[string(k[len(prefix):])] = int64(number(v))
 	}
 	return of
@@ -102,8 +102,8 @@ func (t *Tx) places(w walk, namespace string, some int) ([]*place, error) {
 	own := append([]byte(namespace), 0)
 	var group []byte
 	left := some
-	c := t.bucket(bucketOrder).Cursor()
-	for k, v := c.Seek(w.prefix); bytes.HasPrefix(k, w.prefix); {
+	c := t.bucket(bucketOrder).cursor()
+	for k, v := c.seek(w.prefix); bytes.HasPrefix(k, w.prefix); {
 		d, err := w.deadline(k, v)
 		if err != nil {
 			return nil, err
@@ -121,9 +121,9 @@ func (t *Tx) places(w walk, namespace string, some int) ([]*place, error) {
 			left--
 		}
 		if left <= 0 && d.From.BootID != w.earlier {
-			k, v = c.Seek(w.afterGroup(k))
+			k, v = c.seek(w.afterGroup(k))
 		} else {
-			k, v = c.Next()
+			k, v = c.next()
 		}
 	}
 	return best, nil

@@ -89,8 +89,8 @@ func (t *Tx) numbered(n byte) *bucket {
 	return b
 }
 
-// Get returns the value at a key; nil when there is none. The caller must not change it.
-func (b *bucket) Get(k []byte) []byte {
+// get returns the value at a key; nil when there is none. The caller must not change it.
+func (b *bucket) get(k []byte) []byte {
 	if v, changed := b.layer.at[string(k)]; changed {
 		return v
 	}
@@ -100,8 +100,8 @@ func (b *bucket) Get(k []byte) []byte {
 	return b.base.Get(k)
 }
 
-// Put stores a value, which the caller must not change afterwards.
-func (b *bucket) Put(k, v []byte) error {
+// put stores a value, which the caller must not change afterwards.
+func (b *bucket) put(k, v []byte) error {
 	if !b.t.writable {
 		return errReadOnly
 	}
@@ -112,12 +112,12 @@ func (b *bucket) Put(k, v []byte) error {
 	return nil
 }
 
-// Delete deletes a key. Deleting a key that is not there writes nothing.
-func (b *bucket) Delete(k []byte) error {
+// delete deletes a key. Deleting a key that is not there writes nothing.
+func (b *bucket) delete(k []byte) error {
 	if !b.t.writable {
 		return errReadOnly
 	}
-	if b.Get(k) != nil {
+	if b.get(k) != nil {
 		b.t.change(change{b.number, string(k), nil})
 	}
 	return nil
@@ -128,28 +128,28 @@ func (t *Tx) change(c change) {
 	t.layers.put(c)
 }
 
-// NextSequence returns a number that is higher than all that the bucket has given out.
-func (b *bucket) NextSequence() (uint64, error) {
-	n := b.Sequence() + 1
-	return n, b.SetSequence(n)
+// nextSequence returns a number that is higher than all that the bucket has given out.
+func (b *bucket) nextSequence() (uint64, error) {
+	n := b.sequence() + 1
+	return n, b.setSequence(n)
 }
 
-// Sequence returns the last number that the bucket has given out.
-func (b *bucket) Sequence() uint64 {
-	return number(b.t.bucket(bucketMeta).Get(sequenceKey(b.number)))
+// sequence returns the last number that the bucket has given out.
+func (b *bucket) sequence() uint64 {
+	return number(b.t.bucket(bucketMeta).get(sequenceKey(b.number)))
 }
 
-// SetSequence sets the last number that the bucket has given out.
-func (b *bucket) SetSequence(n uint64) error {
-	return b.t.bucket(bucketMeta).Put(sequenceKey(b.number), binary.BigEndian.AppendUint64(nil, n))
+// setSequence sets the last number that the bucket has given out.
+func (b *bucket) setSequence(n uint64) error {
+	return b.t.bucket(bucketMeta).put(sequenceKey(b.number), binary.BigEndian.AppendUint64(nil, n))
 }
 
 func sequenceKey(bucket byte) []byte { return key("sequence", string(buckets[bucket])) }
 
-// ForEach calls fn with each entry in the order of keys, until fn fails. fn must not change the bucket.
-func (b *bucket) ForEach(fn func(k, v []byte) error) error {
-	c := b.Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+// forEach calls fn with each entry in the order of keys, until fn fails. fn must not change the bucket.
+func (b *bucket) forEach(fn func(k, v []byte) error) error {
+	c := b.cursor()
+	for k, v := c.first(); k != nil; k, v = c.next() {
 		if err := fn(k, v); err != nil {
 			return err
 		}
@@ -157,8 +157,8 @@ func (b *bucket) ForEach(fn func(k, v []byte) error) error {
 	return nil
 }
 
-// Cursor returns a cursor over the entries. After a change of the bucket it must be positioned again.
-func (b *bucket) Cursor() *cursor {
+// cursor returns a cursor over the entries. After a change of the bucket it must be positioned again.
+func (b *bucket) cursor() *cursor {
 	c := &cursor{layer: b.layer}
 	if b.base != nil {
 		c.base = b.base.Cursor()
@@ -195,22 +195,22 @@ func unmap(tx *bolt.Tx) {
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, tx.DB().Info().Data, uintptr(tx.Size()), unix.MADV_DONTNEED)
 }
 
-// First moves to the first entry.
-func (c *cursor) First() (k, v []byte) { return c.Seek(nil) }
+// first moves to the first entry.
+func (c *cursor) first() (k, v []byte) { return c.seek(nil) }
 
-// Seek moves to the first entry at or after a key.
-func (c *cursor) Seek(k []byte) ([]byte, []byte) {
+// seek moves to the first entry at or after a key.
+func (c *cursor) seek(k []byte) ([]byte, []byte) {
 	c.k, c.v = nil, nil
 	if c.base != nil {
 		c.k, c.v = c.base.Seek(k)
 	}
 	c.keys = c.layer.keys()
 	c.at, _ = slices.BinarySearch(c.keys, string(k))
-	return c.Next()
+	return c.next()
 }
 
-// Next moves to the next entry; the key is nil behind the last one.
-func (c *cursor) Next() (k, v []byte) {
+// next moves to the next entry; the key is nil behind the last one.
+func (c *cursor) next() (k, v []byte) {
 	c.giveBack()
 	for {
 		if c.at == len(c.keys) || c.k != nil && string(c.k) < c.keys[c.at] {

@@ -98,8 +98,8 @@ func scan[T any](b *bucket, prefix []byte, read func(k, v []byte) (T, error)) (a
 
 // each calls fn for every record whose key begins with prefix, until fn fails.
 func each[T any](b *bucket, prefix []byte, read func(k, v []byte) (T, error), fn func(T) error) error {
-	c := b.Cursor()
-	for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	c := b.cursor()
+	for k, v := c.seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.next() {
 		r, err := read(k, v)
 		if err == nil {
 			err = fn(r)
@@ -122,7 +122,7 @@ func (t *Tx) RecordsWith(texts ...[]byte) (r reservation.Records, err error) {
 }
 
 func with[T any](b *bucket, read func(k, v []byte) (T, error), texts [][]byte) (all []T, err error) {
-	err = b.ForEach(func(k, data []byte) error {
+	err = b.forEach(func(k, data []byte) error {
 		if !slices.ContainsFunc(texts, func(text []byte) bool { return bytes.Contains(data, text) }) {
 			return nil
 		}

@@ -106,14 +106,14 @@ func (t *Tx) PutReleased(r reservation.Release, now reservation.Moment) error {
 		return nil
 	}
 	b := t.bucket(bucketReleased)
-	n, err := b.NextSequence()
+	n, err := b.nextSequence()
 	if err != nil {
 		return fmt.Errorf("number release: %w", err)
 	}
-	err = b.Put(binary.BigEndian.AppendUint64(nil, n), encodeRelease(r, d))
-	c := b.Cursor()
-	for k, _ := c.First(); err == nil && len(k) == 8 && binary.BigEndian.Uint64(k)+maxReleased <= n; k, _ = c.First() {
-		err = b.Delete(k)
+	err = b.put(binary.BigEndian.AppendUint64(nil, n), encodeRelease(r, d))
+	c := b.cursor()
+	for k, _ := c.first(); err == nil && len(k) == 8 && binary.BigEndian.Uint64(k)+maxReleased <= n; k, _ = c.first() {
+		err = b.delete(k)
 	}
 	return err
 }
@@ -124,8 +124,8 @@ func (t *Tx) PutReleased(r reservation.Release, now reservation.Moment) error {
 func (t *Tx) Released(network string, pod reservation.Release, now reservation.Moment) (r Released, err error) {
 	var over [][]byte
 	boot, own := bootSum(now), lifeOf(pod)
-	c := t.bucket(bucketReleased).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	c := t.bucket(bucketReleased).cursor()
+	for k, v := c.first(); k != nil; k, v = c.next() {
 		of, addrs, life := decodeRelease(v)
 		if of == "" {
 			over = append(over, k)
@@ -158,7 +158,7 @@ func (t *Tx) Released(network string, pod reservation.Release, now reservation.M
 	}
 	if t.writable {
 		for _, k := range over {
-			err = errors.Join(err, t.bucket(bucketReleased).Delete(k))
+			err = errors.Join(err, t.bucket(bucketReleased).delete(k))
 		}
 	}
 	return r, err
@@ -200,7 +200,7 @@ func lastHolderKey(network string, a netip.Addr) []byte {
 func (t *Tx) LastHolder(network string, a netip.Addr) (r reservation.LastHolder, found bool, err error) {
 	b := t.bucket(bucketLastHolders)
 	k := lastHolderKey(network, a)
-	data := b.Get(k)
+	data := b.get(k)
 	if data == nil {
 		return r, false, nil
 	}
@@ -216,17 +216,17 @@ const skipMost = 512
 func (t *Tx) SomeLastHolders(network string, n int, spin uint64) ([]reservation.LastHolder, error) {
 	b := t.bucket(bucketLastHolders)
 	prefix := key(network, "")
-	c := b.Cursor()
+	c := b.cursor()
 	count := uint64(0)
-	for k, _ := c.Seek(prefix); count < skipMost && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+	for k, _ := c.seek(prefix); count < skipMost && bytes.HasPrefix(k, prefix); k, _ = c.next() {
 		count++
 	}
 	var some []reservation.LastHolder
-	k, v := c.Seek(prefix)
+	k, v := c.seek(prefix)
 	for i := uint64(0); count > uint64(n) && i < spin%count; i++ {
-		k, v = c.Next()
+		k, v = c.next()
 	}
-	for ; len(some) < n && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	for ; len(some) < n && bytes.HasPrefix(k, prefix); k, v = c.next() {
 		r, err := decodeLastHolder(k, v)
 		if err != nil {
 			return nil, err
@@ -239,7 +239,7 @@ func (t *Tx) SomeLastHolders(network string, n int, spin uint64) ([]reservation.
 // ForgetLastHolders deletes the records of addresses, because they are held again or their namespaces are gone.
 func (t *Tx) ForgetLastHolders(network string, addrs ...netip.Addr) (err error) {
 	for _, a := range addrs {
-		err = errors.Join(err, t.bucket(bucketLastHolders).Delete(lastHolderKey(network, a)))
+		err = errors.Join(err, t.bucket(bucketLastHolders).delete(lastHolderKey(network, a)))
 	}
 	return err
 }
@@ -250,7 +250,7 @@ func (t *Tx) remember(last reservation.LastHolder, addrs []netip.Addr) (err erro
 		return nil
 	}
 	for _, last.Address = range addrs {
-		err = errors.Join(err, t.bucket(bucketLastHolders).Put(lastHolderKey(last.Network, last.Address), encodeLastHolder(last)))
+		err = errors.Join(err, t.bucket(bucketLastHolders).put(lastHolderKey(last.Network, last.Address), encodeLastHolder(last)))
 	}
 	return err
 }

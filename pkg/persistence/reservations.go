@@ -18,7 +18,7 @@ func (t *Tx) Reservations(network string) ([]reservation.Reservation, error) {
 
 // CountReservationsOf counts the reservations of a namespace on a network, lapsed ones included.
 func (t *Tx) CountReservationsOf(network, namespace string) int64 {
-	return int64(number(t.bucket(bucketOrder).Get(orderKey(network, ofNS, namespace))))
+	return int64(number(t.bucket(bucketOrder).get(orderKey(network, ofNS, namespace))))
 }
 
 // PutReservation stores a reservation and holds its addresses. It replaces the reservation that the owner has, unless that has
@@ -39,7 +39,7 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	}
 	t.follows = t.follows || r.Mode == reservation.Follow || r.OnLoan()
 	t.promise = true
-	return errors.Join(t.bucket(bucketReservations).Put(ownerKey(r.Owner), data), t.changeOrder(r, 1))
+	return errors.Join(t.bucket(bucketReservations).put(ownerKey(r.Owner), data), t.changeOrder(r, 1))
 }
 
 // DeleteReservation deletes a reservation and frees its addresses. Deleting an unknown reservation is not an error. It refuses a
@@ -65,7 +65,7 @@ func (t *Tx) drop(o reservation.Owner, keep []netip.Addr, known bool) error {
 	if err := t.remember(last, r.Addresses); err != nil {
 		return err
 	}
-	return errors.Join(t.bucket(bucketReservations).Delete(ownerKey(o)), t.changeOrder(r, -1))
+	return errors.Join(t.bucket(bucketReservations).delete(ownerKey(o)), t.changeOrder(r, -1))
 }
 
 // The bucket of the order holds the order in which reservations end and give way, and their number by namespace.
@@ -125,16 +125,16 @@ func (t *Tx) changeOrder(r reservation.Reservation, by int) error {
 	b := t.bucket(bucketOrder)
 	end, age, value := orderEntries(r)
 	count := orderKey(r.Owner.Network, ofNS, r.Owner.Namespace)
-	n := int(number(b.Get(count))) + by
-	put := func(k, v []byte) error { return b.Put(k, v) }
+	n := int(number(b.get(count))) + by
+	put := func(k, v []byte) error { return b.put(k, v) }
 	if by < 0 {
-		put = func(k, _ []byte) error { return b.Delete(k) }
+		put = func(k, _ []byte) error { return b.delete(k) }
 	}
 	err := errors.Join(put(end, value), put(age, value))
 	if n > 0 {
-		err = errors.Join(err, b.Put(count, orderCount(uint64(n))))
+		err = errors.Join(err, b.put(count, orderCount(uint64(n))))
 	} else {
-		err = errors.Join(err, b.Delete(count))
+		err = errors.Join(err, b.delete(count))
 	}
 	return errors.Join(err, t.updateUsage(r.Owner.Network, func(p *PoolUsage) { p.Reserved += int64(by) }))
 }

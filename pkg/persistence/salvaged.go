@@ -176,7 +176,7 @@ func (l *Salvaged) read(t *Tx) {
 	for _, name := range [][]byte{bucketMeta, bucketNetworks, bucketCursors, bucketPoolUsage, bucketAttachments, bucketReservations} {
 		kept := map[string][]byte{}
 		l.rest[string(name)] = kept
-		_ = t.bucket(name).ForEach(func(k, v []byte) error { // the function returns no error
+		_ = t.bucket(name).forEach(func(k, v []byte) error { // the function returns no error
 			switch string(name) {
 			case string(bucketAttachments), string(bucketReservations):
 				l.Complete = collect(&l.Read, k, v) && l.Complete
@@ -186,7 +186,7 @@ func (l *Salvaged) read(t *Tx) {
 			return nil
 		})
 	}
-	l.sequence = t.bucket(bucketMeta).Sequence()
+	l.sequence = t.bucket(bucketMeta).sequence()
 }
 
 // collectChanges adds the records that changes wrote.
@@ -224,10 +224,10 @@ func (l *Salvaged) restore(tx *Tx, records reservation.Records) error {
 		return err
 	}
 	meta := tx.bucket(bucketMeta)
-	if err := meta.SetSequence(max(l.sequence, seq)); err != nil {
+	if err := meta.setSequence(max(l.sequence, seq)); err != nil {
 		return err
 	}
-	return meta.Put(keyRecoveries, binary.BigEndian.AppendUint64(nil, l.recoveries(records)))
+	return meta.put(keyRecoveries, binary.BigEndian.AppendUint64(nil, l.recoveries(records)))
 }
 
 // putRecords writes records and returns the highest number among them.
@@ -271,7 +271,7 @@ func (l *Salvaged) restoreCursors(tx *Tx) error {
 		if _, err := netip.ParseAddr(string(v)); err != nil {
 			continue
 		}
-		if err := tx.bucket(bucketCursors).Put([]byte(k), v); err != nil {
+		if err := tx.bucket(bucketCursors).put([]byte(k), v); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ const maxBuckets = 11
 
 // CountRecovery counts one more time that the state was made without what it held before.
 func (t *Tx) CountRecovery() error {
-	return t.bucket(bucketMeta).Put(keyRecoveries, binary.BigEndian.AppendUint64(nil, t.Recoveries()+1))
+	return t.bucket(bucketMeta).put(keyRecoveries, binary.BigEndian.AppendUint64(nil, t.Recoveries()+1))
 }
 
 // Tx is one transaction on the state. Every write of a record updates the address index as well, so that an address
@@ -75,7 +75,7 @@ func newTx(base *bolt.Tx) *Tx {
 
 // NextSeq returns a number that is higher than all numbers before.
 func (t *Tx) NextSeq() (uint64, error) {
-	return t.bucket(bucketMeta).NextSequence()
+	return t.bucket(bucketMeta).nextSequence()
 }
 
 // Promise makes Update return only when the changes survive a loss of power. Transactions that reserve addresses, or claim
@@ -84,25 +84,25 @@ func (t *Tx) Promise() { t.promise = true }
 
 // Recoveries returns how many times the state was rebuilt because it was lost or damaged.
 func (t *Tx) Recoveries() uint64 {
-	return number(t.bucket(bucketMeta).Get(keyRecoveries))
+	return number(t.bucket(bucketMeta).get(keyRecoveries))
 }
 
 // Mirrored reports whether files in the format of host-local repeat the records of a network.
 func (t *Tx) Mirrored(network string) bool {
-	return t.bucket(bucketMeta).Get(key("mirrored", network)) != nil
+	return t.bucket(bucketMeta).get(key("mirrored", network)) != nil
 }
 
 // SetMirrored stores whether files in the format of host-local repeat the records of a network.
 func (t *Tx) SetMirrored(network string, mirrored bool) error {
 	if mirrored {
-		return t.bucket(bucketMeta).Put(key("mirrored", network), []byte{1})
+		return t.bucket(bucketMeta).put(key("mirrored", network), []byte{1})
 	}
-	return t.bucket(bucketMeta).Delete(key("mirrored", network))
+	return t.bucket(bucketMeta).delete(key("mirrored", network))
 }
 
 // ResultsKept reports whether SetResultsKept was called for a network since the state was created.
 func (t *Tx) ResultsKept(network string) bool {
-	return t.bucket(bucketMeta).Get(key("results", network)) != nil
+	return t.bucket(bucketMeta).get(key("results", network)) != nil
 }
 
 // SetResultsKept notes that the runtime keeps the results of successful ADDs of a network, and so can tell the end of a
@@ -111,23 +111,23 @@ func (t *Tx) SetResultsKept(network string) error {
 	if t.ResultsKept(network) {
 		return nil
 	}
-	return t.bucket(bucketMeta).Put(key("results", network), []byte{1})
+	return t.bucket(bucketMeta).put(key("results", network), []byte{1})
 }
 
 // UnknownQuarantined reports whether SetUnknownQuarantined was called for a network since the state was created.
 func (t *Tx) UnknownQuarantined(network string) bool {
-	return t.bucket(bucketMeta).Get(key("searched", network)) != nil
+	return t.bucket(bucketMeta).get(key("searched", network)) != nil
 }
 
 // SetUnknownQuarantined notes that addresses of a network that only network namespaces know are held by placeholders. A
 // rebuild forgets the note.
 func (t *Tx) SetUnknownQuarantined(network string) error {
-	return t.bucket(bucketMeta).Put(key("searched", network), []byte{1})
+	return t.bucket(bucketMeta).put(key("searched", network), []byte{1})
 }
 
 // Attachment returns the attachment with an ID.
 func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, found bool, err error) {
-	data := t.bucket(bucketAttachments).Get(attachmentKey(id))
+	data := t.bucket(bucketAttachments).get(attachmentKey(id))
 	if data == nil {
 		return a, false, nil
 	}
@@ -139,8 +139,8 @@ func (t *Tx) Attachment(id reservation.AttachmentID) (a reservation.Attachment, 
 func (t *Tx) AttachmentsOf(o reservation.Owner) ([]reservation.Attachment, error) {
 	var found []reservation.Attachment
 	prefix := append(ownerKey(o), 0)
-	c := t.bucket(bucketOwners).Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+	c := t.bucket(bucketOwners).cursor()
+	for k, _ := c.seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.next() {
 		id := reservation.AttachmentID{Network: o.Network, ContainerID: string(k[len(prefix):]), IfName: o.IfName}
 		a, ok, err := t.Attachment(id)
 		if err != nil {
@@ -182,11 +182,11 @@ func (t *Tx) PutAttachment(a reservation.Attachment) error {
 		return fmt.Errorf("encode attachment %s: %w", a.ID, err)
 	}
 	if a.Owner.Named() {
-		err = t.bucket(bucketOwners).Put(indexKey(a), nil)
+		err = t.bucket(bucketOwners).put(indexKey(a), nil)
 	}
 	t.follows = t.follows || a.Mode == reservation.Follow || a.Guest != 0
 	t.promise = t.promise || a.Claimed != nil || a.Mode.Keeps() || a.Guest != 0
-	return errors.Join(err, t.bucket(bucketAttachments).Put(attachmentKey(a.ID), data))
+	return errors.Join(err, t.bucket(bucketAttachments).put(attachmentKey(a.ID), data))
 }
 
 // DeleteAttachment deletes an attachment and frees its addresses. Deleting an unknown attachment is not an error.
@@ -202,12 +202,12 @@ func (t *Tx) DeleteAttachment(id reservation.AttachmentID) error {
 	if err := t.remember(last, a.Addresses); err != nil {
 		return err
 	}
-	return errors.Join(t.bucket(bucketOwners).Delete(indexKey(a)), t.bucket(bucketAttachments).Delete(attachmentKey(id)))
+	return errors.Join(t.bucket(bucketOwners).delete(indexKey(a)), t.bucket(bucketAttachments).delete(attachmentKey(id)))
 }
 
 // Reservation returns the reservation of an owner, lapsed or not.
 func (t *Tx) Reservation(o reservation.Owner) (r reservation.Reservation, found bool, err error) {
-	data := t.bucket(bucketReservations).Get(ownerKey(o))
+	data := t.bucket(bucketReservations).get(ownerKey(o))
 	if data == nil {
 		return r, false, nil
 	}

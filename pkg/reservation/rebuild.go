@@ -127,7 +127,10 @@ func (r *rebuild) attach(all []Attachment, alive bool) {
 			continue
 		}
 		a.Addresses = once(a.Addresses)
-		if a.follows() && !alive && !r.in.Complete { // as of a reservation
+		switch {
+		case alive && a.Since.BootID == "": // a source that knows no boots: the namespace is there, so the life is of this one
+			a.Since.BootID = r.in.Now.BootID
+		case !alive && a.follows() && !r.in.Complete: // as of a reservation
 			a.Since.BootID = ""
 		}
 		if r.take(a.ID.Network, a.Addresses, a.Holder()) {

@@ -38,6 +38,19 @@ func TestRebuiltLoansAreUnconfirmed(t *testing.T) {
 	}
 }
 
+// TestALifeThatIsSeenIsOfThisBoot has a pod that runs, and that the result cache of libcni knows alone. A life of an earlier boot
+// would be over: its address could be lent while the pod has it.
+func TestALifeThatIsSeenIsOfThisBoot(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		life := at("c1", "a", 2, 0)
+		life.Mode, life.Since = reservation.Follow, reservation.Moment{Wall: now.Wall}
+		d := reservation.PlanRebuild(reservation.RebuildInput{Now: now, Seen: of(life), Alive: func(reservation.Attachment) bool { return alive }})
+		if len(d.Attachments) != 1 || (d.Attachments[0].Since.BootID == now.BootID) != alive {
+			t.Errorf("alive %t: %+v", alive, d.Attachments)
+		}
+	}
+}
+
 // TestPlanRebuild says which source wins when the sources disagree. Records are written "name address"; a number
 // behind the address is the Seq.
 func TestPlanRebuild(t *testing.T) {

@@ -25,6 +25,8 @@ type LoansInput struct {
 	// State is what the state has of the network, and BootID the boot of the node.
 	State  Network
 	BootID string
+	// Shared tells that no Node says whose the ranges are, as on a segment that nodes share: the configuration of each node does.
+	Shared bool
 	// Lacks reports whether a Node exists whose ranges have none of some addresses; nil for none.
 	Lacks func(node string, addrs []netip.Addr) bool
 	// Waits reports whether an ADD waits for the record of an owner.
@@ -128,7 +130,10 @@ func LoanOwner(o *v1alpha1.BorrowedAddress, network string) (owner reservation.O
 func (in LoansInput) Input(c LoanCase, bound, live bool) loan.NodeInput {
 	out := loan.NodeInput{Node: in.Node, Loan: LoanOf(c.Object), Live: live, Bound: bound}
 	out.Owns, out.Whole = in.owns(c.Addresses)
-	out.Foreign = out.Loan != nil && in.Lacks != nil && in.Lacks(out.Loan.Home, c.Addresses)
+	out.Foreign = out.Loan != nil && in.Lacks != nil && !in.Shared && in.Lacks(out.Loan.Home, c.Addresses)
+	if in.Shared && out.Loan != nil && out.Loan.Home != in.Node { // the controller never sees that the range changed hands
+		out.Whole, out.Foreign = false, out.Owns
+	}
 	return out
 }
 

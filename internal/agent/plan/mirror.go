@@ -41,12 +41,28 @@ func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, 
 			o.Status.State, o.Status.Until = v1alpha1.IPReserved, &until
 			objects = append(objects, o)
 		}
-		objects = append(objects, newNodeIPPool(node, n, len(pending), now.Wall))
+		pool := newNodeIPPool(node, n, len(pending), now.Wall)
+		pool.Status.ReservedUntil = lastEnd(pending, now)
+		objects = append(objects, pool)
 	}
 	for _, o := range objects {
 		o.SetOwnerReferences(nodeOwner)
 	}
 	return objects
+}
+
+// endStep is how exactly a pool tells when its last reservation ends: few reservations change it.
+const endStep = 10 * time.Minute
+
+// lastEnd returns when the last of the reservations of this node's addresses has ended; nil without one.
+func lastEnd(pending []reservation.Reservation, now reservation.Moment) (last *metav1.Time) {
+	for _, r := range pending {
+		end := metav1.NewTime(r.Deadline.Until(now).Truncate(endStep).Add(endStep))
+		if r.Guest == 0 && (last == nil || last.Before(&end)) {
+			last = &end
+		}
+	}
+	return last
 }
 
 // newestIncarnations returns the sequence number of the newest incarnation that each owner

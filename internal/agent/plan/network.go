@@ -82,6 +82,8 @@ type OwnNetworkDecision struct {
 	Conflist []byte
 	Ranges   []string
 	Sets     []ipam.Set // the same, as the pool shows them
+	// Shared is the name of a network that nodes share; "" for none.
+	Shared string
 	// Configured tells how the node took the settings of the NodeNetwork; nil without one.
 	Configured *metav1.Condition
 	// Told means that Configured is known, also where it is nil.

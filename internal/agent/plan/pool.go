@@ -13,12 +13,15 @@ import (
 // The CRD refuses a pool that shows more range sets, or a longer one. Such sets are left out.
 const maxRangeSets, maxRangeSet = 16, 1024
 
+// maxVersion is the longest version that the CRD accepts.
+const maxVersion = 128
+
 // PoolStatus counts the addresses of a network, given its number of reservations. The addresses of guests are in the pool of
 // another node. It holds no conditions.
 func PoolStatus(node string, n Network, reserved int) v1alpha1.NodeIPPoolStatus {
 	s := v1alpha1.NodeIPPoolStatus{
 		Node: node, Network: n.Name, Total: ipam.Pods(n.Sets), Attached: int64(len(n.Attachments)), Reserved: int64(reserved),
-		StateSince: n.Since,
+		StateSince: n.Since, SharedNetwork: n.Shared,
 	}
 	for _, set := range n.Sets {
 		if text := handedOut(set).String(); len(text) <= maxRangeSet && len(s.Ranges) < maxRangeSets {
@@ -85,6 +88,16 @@ func newNodeIPPool(node string, n Network, reserved int, now time.Time) *v1alpha
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ObjectName(node, n.Name), Labels: map[string]string{v1alpha1.LabelNode: v1alpha1.NodeLabel(node)}},
 		Status:     s,
 	}
+}
+
+// WithVersions adds the versions of agent and plugin to pools. The CRD refuses longer ones.
+func WithVersions(objects []Object, agent, plugin string) []Object {
+	for _, o := range objects {
+		if pool, is := o.(*v1alpha1.NodeIPPool); is {
+			pool.Status.AgentVersion, pool.Status.PluginVersion = agent[:min(len(agent), maxVersion)], plugin[:min(len(plugin), maxVersion)]
+		}
+	}
+	return objects
 }
 
 func exhausted(s v1alpha1.NodeIPPoolStatus, refuse bool) metav1.Condition {

@@ -114,7 +114,7 @@ func TestMirrorOfAPool(t *testing.T) {
 					got = append(got, p.Status)
 				}
 			}
-			if diff := cmp.Diff([]v1alpha1.NodeIPPoolStatus{tc.want}, got, cmpopts.IgnoreFields(v1alpha1.NodeIPPoolStatus{}, "Conditions")); diff != "" {
+			if diff := cmp.Diff([]v1alpha1.NodeIPPoolStatus{tc.want}, got, cmpopts.IgnoreFields(v1alpha1.NodeIPPoolStatus{}, "Conditions", "ReservedUntil")); diff != "" {
 				t.Fatalf("(-want +got):\n%s", diff)
 			}
 			var says []string
@@ -125,5 +125,33 @@ func TestMirrorOfAPool(t *testing.T) {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAPoolTellsWhenItsLastReservationEnds, in steps of ten minutes, so that few writes tell it.
+func TestAPoolTellsWhenItsLastReservationEnds(t *testing.T) {
+	lasts := func(d time.Duration) reservation.Reservation {
+		return reserved(0, func(r *reservation.Reservation) { r.Deadline.For = d })
+	}
+	guest := func(r *reservation.Reservation) { r.Guest, r.Deadline.For = 8, time.Hour }
+	for name, tc := range map[string]struct {
+		reservations []reservation.Reservation
+		want         time.Duration // from now; 0 for untold
+	}{
+		"none":                     {nil, 0},
+		"one that has ended":       {[]reservation.Reservation{reserved(time.Hour)}, 0},
+		"the later of two":         {[]reservation.Reservation{lasts(25 * time.Minute), lasts(time.Minute)}, 30 * time.Minute},
+		"never before its end":     {[]reservation.Reservation{lasts(10 * time.Minute)}, 20 * time.Minute},
+		"not that of another node": {[]reservation.Reservation{lasts(time.Minute), reserved(0, guest)}, 10 * time.Minute},
+	} {
+		objects := plan.Mirror("n1", nil, []plan.Network{{Name: "net", Reservations: tc.reservations}}, now)
+		pool, _ := objects[len(objects)-1].(*v1alpha1.NodeIPPool)
+		got := time.Duration(0)
+		if until := pool.Status.ReservedUntil; until != nil {
+			got = until.Sub(now.Wall)
+		}
+		if got != tc.want {
+			t.Errorf("%s: in %s, want %s", name, got, tc.want)
+		}
 	}
 }

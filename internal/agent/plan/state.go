@@ -21,4 +21,6 @@ type Network struct {
 	Since *metav1.Time
 	// Configured tells how the node took the settings of the NodeNetwork, or that it has another network; else nil.
 	Configured *metav1.Condition
+	// Shared tells that nodes share the network, so that its addresses can follow their pods.
+	Shared bool
 }

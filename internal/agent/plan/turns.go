@@ -28,6 +28,7 @@ func CountsOnly(c Change, shown Object) bool {
 		return false
 	}
 	same.Status.Attached, same.Status.Reserved, same.Status.Free = was.Status.Attached, was.Status.Reserved, was.Status.Free
+	same.Status.ReservedUntil = was.Status.ReservedUntil
 	return equal(was, same)
 }
 

@@ -45,6 +45,8 @@ func TestCountsOnly(t *testing.T) {
 	shown := pool(1, metav1.ConditionFalse, now.Wall)
 	larger := pool(1, metav1.ConditionFalse, now.Wall).(*v1alpha1.NodeIPPool)
 	larger.Status.Total = 9
+	later := pool(2, metav1.ConditionFalse, now.Wall).(*v1alpha1.NodeIPPool)
+	later.Status.ReservedUntil = &metav1.Time{Time: now.Wall}
 	for name, tc := range map[string]struct {
 		verb   plan.Verb
 		shown  plan.Object
@@ -53,6 +55,7 @@ func TestCountsOnly(t *testing.T) {
 	}{
 		"another number of pods":        {plan.Update, shown, pool(2, metav1.ConditionFalse, now.Wall), true},
 		"no address is free any more":   {plan.Update, shown, pool(2, metav1.ConditionTrue, now.Wall.Add(time.Hour)), false},
+		"and another end":               {plan.Update, shown, later, true},
 		"another range":                 {plan.Update, shown, larger, false},
 		"a new pool":                    {plan.Create, nil, pool(2, metav1.ConditionFalse, now.Wall), false},
 		"a pool that is not wanted now": {plan.Delete, shown, shown, false},

@@ -40,8 +40,8 @@ type Client struct {
 	parameters runtime.ParameterCodec
 }
 
-// NewClient returns a client that has not connected yet: the agent must start while the API server is unreachable.
-func NewClient(config *rest.Config) (*Client, error) {
+// newClient returns a client that has not connected yet: the agent must start while the API server is unreachable.
+func newClient(config *rest.Config) (*Client, error) {
 	kinds := runtime.NewScheme()
 	kinds.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Node{}, &corev1.NodeList{}, &corev1.Event{})
 	metav1.AddToGroupVersion(kinds, corev1.SchemeGroupVersion)

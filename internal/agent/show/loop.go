@@ -73,7 +73,7 @@ type Loop struct {
 
 // New returns a loop that has not connected yet.
 func New(c Config) (*Loop, error) {
-	client, err := NewClient(c.REST)
+	client, err := newClient(c.REST)
 	if err != nil {
 		return nil, err
 	}

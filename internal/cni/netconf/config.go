@@ -78,6 +78,8 @@ type Config struct {
 	Mirror bool
 	// Follows tells that the agent lends addresses of this network.
 	Follows bool
+	// Segment is the interface of the node in the L2 segment that the nodes share; "" where they share none.
+	Segment string
 
 	bridge, defaultGateway bool // the interface plugin is bridge, and gives the pod a default route
 }
@@ -144,6 +146,9 @@ func (in *Input) ParseAdd() (*Config, error) {
 		return nil, fmt.Errorf("%w: %w", err, ErrConfig)
 	}
 	if c.Requested, err = requestedIPs(f); err != nil {
+		return nil, err
+	}
+	if err := c.readSegment(f); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -17,7 +17,7 @@ import (
 // reach. Two routes lead there to the other addresses of the subnet, none of which is on the bridge.
 func (c *Config) BelowBridge(address netip.Prefix, reached netip.Addr) (gateway netip.Addr, routes []*types.Route, is bool) {
 	at := slices.IndexFunc(c.Sets, func(s ipam.Set) bool { return s[0].Start.Is4() })
-	if !c.bridge || at < 0 || !reached.Is4() || address.Bits() > 30 {
+	if !c.bridge || c.Segment != "" || at < 0 || !reached.Is4() || address.Bits() > 30 {
 		return gateway, nil, false
 	}
 	via := func(to uint32, bits int) {

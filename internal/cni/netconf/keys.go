@@ -16,6 +16,12 @@ type file struct {
 	Type string `json:"type"`
 	// IsDefaultGateway is a key of bridge: the pod gets a default route.
 	IsDefaultGateway bool `json:"isDefaultGateway"`
+	// Bridge is a key of bridge. With ipam.sharedNetwork, this bridge leads to the other nodes.
+	Bridge string `json:"bridge"`
+	// VLAN is a key of bridge, which ipam.sharedNetwork refuses.
+	VLAN json.RawMessage `json:"vlan"`
+	// Master is a key of macvlan. With ipam.sharedNetwork, this interface leads to the other nodes.
+	Master string `json:"master"`
 	// PrevResult is the result of the ADD. CHECK compares with it, and DEL tells the end of a pod by it.
 	PrevResult json.RawMessage `json:"prevResult"`
 	// ValidAttachments are the attachments that a GC keeps.
@@ -83,6 +89,9 @@ type ipamKeys struct {
 	MirrorHostLocal bool `json:"mirrorHostLocal"`
 	// Node is the name of the node. An ADD on the home of its address does not wait for a loan.
 	Node string `json:"node"`
+	// SharedNetwork says that all nodes with a network of this name are on one L2 segment, each with a part of one subnet:
+	// addresses can follow their pods. It needs bridge without vlan, or macvlan with master.
+	SharedNetwork bool `json:"sharedNetwork"`
 	// LogFile is the file of the verbs' log lines, an absolute path, or `none`.
 	LogFile string `json:"logFile"`
 	// LogMaxBytes is the size at which the log file is rotated.

@@ -224,7 +224,7 @@ func (c *Config) Fits(wanted, addrs []netip.Addr, guest bool) error {
 
 // SubnetOf returns an address with the mask of its range, and the gateway. The address is of the set with that number. One of
 // another node gets the mask of the first range of its family, and a gateway in the subnet of the address: ptp, which answers for
-// any gateway, cannot reach another one.
+// any gateway, cannot reach another one. On a segment that the nodes share, that is the gateway of this node.
 func (c *Config) SubnetOf(set int, a netip.Addr) (subnet netip.Prefix, gateway netip.Addr, err error) {
 	if set < len(c.Sets) {
 		if r, ok := c.Sets[set].Contains(a); ok {
@@ -236,6 +236,14 @@ func (c *Config) SubnetOf(set int, a netip.Addr) (subnet netip.Prefix, gateway n
 			continue
 		}
 		subnet = netip.PrefixFrom(a, s[0].Subnet.Bits())
+		switch {
+		case c.Segment != "" && a == s[0].Gateway: // with isGateway the node itself has it, and does not answer itself
+			return subnet, gateway, fmt.Errorf("%s is the gateway of this node: no pod can have it", a)
+		case c.Segment != "" && s[0].Subnet.Contains(a):
+			return subnet, s[0].Gateway, nil
+		case c.Segment != "":
+			return subnet, gateway, fmt.Errorf("%s is of another node, and not in %s: nodes that share a network share its subnet", a, s[0].Subnet)
+		}
 		return subnet, ipam.GuestGateway(subnet), nil
 	}
 	return subnet, gateway, fmt.Errorf("%s is of another node, and no range of this network has its family", a)

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +37,10 @@ type facts struct {
 	// shown tells that any node shows addresses of the owner, and given up that a user gave those on loan up.
 	shown, givenUp bool
 	over           bool
+	// segments are the networks on an L2 segment that nodes share, by node, as their agents show. Owners are the nodes that show
+	// the addresses of a lost loan of such a network, and have them in their ranges.
+	segments map[string]string
+	owners   map[attachment]string
 }
 
 // gather reads what is known of an owner.
@@ -81,7 +86,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 		f.over, err = l.over(ctx, owner)
 		return f, err
 	}
-	return f, l.addGone(ctx, f)
+	return f, errors.Join(l.addGone(ctx, f), l.addSegments(ctx, f))
 }
 
 func (l *Lender) loansOf(ctx context.Context, owner client.ObjectKey) (map[attachment]*limpetv1alpha1.BorrowedAddress, error) {

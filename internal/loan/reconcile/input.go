@@ -17,10 +17,10 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// planned is a decision, and whom a pod waits for.
+// planned is a decision, and whom a pod waits for. Beside is a node that has the addresses in its ranges, too.
 type planned struct {
 	loan.Placing
-	waitsFor string
+	waitsFor, beside string
 }
 
 // plan decides by the caches. What follows from a death is decided again by live reads.
@@ -35,7 +35,14 @@ func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, er
 		in, _ = l.input(ctx, f, at, nodes)
 		p = loan.PlanPlace(in)
 	}
-	out := planned{Placing: p}
+	out := planned{Placing: p, waitsFor: in.Home}
+	if in.Loan == nil && p.Verb == loan.Put && f.segments[in.Home] == at.network {
+		var err error
+		if out.beside, err = l.ownerBeside(ctx, f, at); out.beside != "" || err != nil {
+			out.Placing = loan.Placing{}
+		}
+		return out, err
+	}
 	if in.Loan != nil {
 		out.waitsFor = in.Loan.Home
 		if in.Loan.Phase != loan.Asked && in.Loan.Borrower != "" && in.Loan.Borrower != loan.Unknown {
@@ -75,19 +82,23 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 			*deaths = *deaths || dead
 			return dead
 		},
-		Kept: len(f.held[at]) > 0,
+		Kept: slices.ContainsFunc(f.held[at], func(r limpetv1alpha1.IPReservation) bool { return sharesAddress(r.Status.IPs, f.ips(at)) }),
 	}
 	in.Owner, in.Whole = ownerOf(f.ips(at), nodes, func(n *corev1.Node) bool { return !outOfService(n) })
-	if home := nodes[in.Home]; home != nil {
+	home := nodes[in.Home]
+	if *deaths = home == nil; home != nil {
 		some, _ := fit.Owns(home, f.ips(at))
 		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
-		if in.Owner == "" { // a range that is not in the Node
+		if in.Owner == "" || f.segments[in.Home] == at.network { // a range that is not in the Node, whatever pod CIDR another one has
 			in.Owner, in.Whole = in.Home, true
 		}
 	}
+	if beside := f.owners[at]; beside != "" && in.Loan != nil && in.Loan.Borrower == loan.Unknown && in.Owner == in.Loan.Home { // a stolen token could write the loan
+		in.Owner, in.Foreign = beside, true
+	}
 	if f.pod != nil {
 		in.Waits = waits(f.pod)
-		if node := f.pod.Spec.NodeName; reaches(at.network, nodes[in.Home], nodes[node]) {
+		if node := f.pod.Spec.NodeName; f.reaches(at.network, nodes[in.Home], nodes[node]) {
 			in.Bound = node
 		}
 		in.Shown = in.Bound != "" && shows(f.pod, f.ips(at))
@@ -107,25 +118,31 @@ func (f *facts) ips(at attachment) string {
 }
 
 // reaches reports whether a node can borrow an address of another one in a network. Below flannel both have the same backend;
-// that of a home that is gone is not known.
-func reaches(network string, home, borrower *corev1.Node) bool {
+// that of a home that is gone is not known. On a segment that nodes share, both have the network.
+func (f *facts) reaches(network string, home, borrower *corev1.Node) bool {
 	if network == reservation.FollowNetwork || borrower == nil || borrower == home {
 		return true
 	}
+	if segment := f.segments[borrower.Name]; segment != "" {
+		return segment == network
+	}
 	backend := loan.Flannel(borrower.Annotations)
-	return backend != "" && (home == nil || loan.Flannel(home.Annotations) == backend)
+	return backend != "" && (home == nil || f.segments[home.Name] == "" && loan.Flannel(home.Annotations) == backend)
 }
 
-// waitsInVain reports whether the pod waits on a node that flannel reaches in another way than home, and so never borrows: it takes
+// waitsInVain reports whether the pod waits on a node that is reached in another way than home, and so never borrows: it takes
 // another address there. A backend can be unknown for a moment.
 func (f *facts) waitsInVain() bool {
 	if f.pod == nil || !lacks(f.pod) || f.pod.Annotations[reservation.HomeAnnotation] == "" {
 		return false
 	}
+	known := func(n *corev1.Node) bool {
+		return n != nil && (f.segments[n.Name] != "" || loan.Flannel(n.Annotations) != "")
+	}
 	node := f.nodes[f.pod.Spec.NodeName]
-	return slices.ContainsFunc(f.attachments(), func(at attachment) bool {
+	return known(node) && slices.ContainsFunc(f.attachments(), func(at attachment) bool {
 		home := f.nodes[f.homeOf(at)]
-		return node != nil && loan.Flannel(node.Annotations) != "" && home != nil && loan.Flannel(home.Annotations) != "" && !reaches(at.network, home, node)
+		return (known(home) || f.segments[node.Name] != "") && !f.reaches(at.network, home, node)
 	})
 }
 

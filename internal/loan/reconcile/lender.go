@@ -74,7 +74,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if f.pod != nil && waits(f.pod) && f.recorded != "" && !f.shown && waited < shownLate {
 		return ctrl.Result{RequeueAfter: shownRetry}, nil // its node shows the addresses in a moment
 	}
-	open, home, waitsFor, acted := true, "", "", false
+	open, home, waitsFor, beside, acted := true, "", "", "", false
 	var errs []error
 	for _, at := range f.attachments() {
 		p, err := l.plan(ctx, f, at)
@@ -86,7 +86,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		open = open && err == nil && p.Open
 		home = f.homeOf(at)
 		if !p.Open {
-			waitsFor = p.waitsFor
+			waitsFor, beside = p.waitsFor, p.beside
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -103,7 +103,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, home))
 	}
 	if !acted {
-		l.notice(f, w, waitsFor)
+		l.notice(f, w, waitsFor, beside)
 	}
 	return ctrl.Result{RequeueAfter: waitNotice}, nil
 }
@@ -196,12 +196,23 @@ func (l *Lender) stay(f *facts) wait {
 }
 
 // notice tells once why a pod waits, when it has waited for a while.
-func (l *Lender) notice(f *facts, w wait, node string) {
+func (l *Lender) notice(f *facts, w wait, node, beside string) {
 	if l.Clock.Now().Sub(w.since) < waitNotice || w.told {
 		return
 	}
 	w.told = true
 	l.waiting.Store(f.owner, w)
+	if beside != "" {
+		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "the address of the pod is in the ranges of nodes %s and %s: neither lends it; remedy: take it from the ranges of one of them", node, beside)
+		return
+	}
+	for _, b := range f.loans {
+		if b.Status.Borrower == loan.Unknown {
+			l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "the loan of the address was lost, and no node is known to have it; remedy: if no pod has it, say so: kubectl -n %s patch borrowedaddress %s --type=merge -p '{\"status\":{\"borrower\":null,\"epoch\":%d}}'",
+				b.Namespace, b.Name, b.Status.Epoch+1)
+			return
+		}
+	}
 	l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s has not answered about the address of the pod; remedy: bring the node back, or if it is dead, taint it %s: kubectl taint node %s %s:NoExecute",
 		node, corev1.TaintNodeOutOfService, node, corev1.TaintNodeOutOfService)
 }

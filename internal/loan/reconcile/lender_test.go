@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -64,9 +65,13 @@ func start(t *testing.T) {
 		t.Fatal(err)
 	}
 	env.Start(t, mgr)
+	cached = mgr.GetClient()
 }
 
-var networks int // the pod networks of the scenes differ
+var (
+	networks int           // the pod networks of the scenes differ
+	cached   client.Reader // what the Lender that was started last knows
+)
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
@@ -81,13 +86,15 @@ func newScene(t *testing.T) *scene {
 	s := &scene{home: node(1), away: node(2), ip: fmt.Sprintf("10.%d.1.5", networks)}
 	set := testenv.AStatefulSet("web", 1).In(env.Namespace(t))
 	env.Create(t, set.StatefulSet)
+	env.Known(t, cached, &corev1.NodeList{}, &appsv1.StatefulSetList{}) // else nothing is believed, and no pod returns
 	s.set = set.StatefulSet
 	return s
 }
 
-// waiting makes the pod as the webhook does, behind the gate.
+// waiting makes the pod as the webhook does, behind the gate, once the Lender knows all else: it opens a gate once.
 func (s *scene) waiting(t *testing.T) *corev1.Pod {
 	t.Helper()
+	env.Known(t, cached, &corev1.NodeList{}, &appsv1beta1.PersistentPodStateList{}, &limpetv1alpha1.IPReservationList{}, &limpetv1alpha1.NodeIPPoolList{}, &limpetv1alpha1.BorrowedAddressList{})
 	pod := testenv.APod("web-0").In(s.set.Namespace).OwnedBy(s.set).With(reservation.ModeAnnotation, "follow").Gated(loan.Gate)
 	if err := env.Client.Create(t.Context(), pod.Pod); err != nil {
 		t.Fatal(err)
@@ -253,6 +260,31 @@ func TestADeadHomeLends(t *testing.T) {
 		s.home.Spec.Taints = append(s.home.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
 	})
 	s.becomes(t, loan.Lent, "")
+	opened(t, pod)
+}
+
+// TestALostLoanSaysWhatToDo has a loan that home put back, as after its state was rolled back, and a pod behind its gate. Home is
+// well: the event says what a person must say, and when that is said, the address is home.
+func TestALostLoanSaysWhatToDo(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	s.shown(t, s.home)
+	lost := &limpetv1alpha1.BorrowedAddress{
+		Spec:   limpetv1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: reservation.FollowNetwork, IPs: s.ip},
+		Status: limpetv1alpha1.BorrowedAddressStatus{Home: s.home.Name, Borrower: loan.Unknown, Phase: limpetv1alpha1.LoanPhase(loan.Lent), Epoch: 7},
+	}
+	lost.Namespace, lost.Name = s.set.Namespace, lost.Spec.ObjectName()
+	env.Create(t, lost)
+	pod := s.waiting(t)
+	s.becomes(t, loan.Ending, loan.Unknown)
+	said := `{"status":{"borrower":null,"epoch":8}}`
+	env.Told(t, pod, controller.ReasonWaiting, "patch borrowedaddress "+lost.Name+" --type=merge -p '"+said+"'")
+	env.Patch(t, lost, said)
+	s.becomes(t, loan.Ending, "")
+	s.answers(t, to(loan.Ended))
+	b := s.loan(t)
+	env.Change(t, b, func() { b.Finalizers = nil })
+	env.Remove(t, b) // as home does, once it has the address
 	opened(t, pod)
 }
 
@@ -473,20 +505,29 @@ func TestALoanIsCompared(t *testing.T) {
 
 // TestALoanOfAForeignHomeIsRemoved is what a stolen token of a node could put: a loan of an address that another node has.
 func TestALoanOfAForeignHomeIsRemoved(t *testing.T) {
+	env.Late(t, "nodes", time.Second)
 	start(t)
 	s := newScene(t)
-	forged := &limpetv1alpha1.BorrowedAddress{
-		Spec: limpetv1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: "net", IPs: s.ip},
-		Status: limpetv1alpha1.BorrowedAddressStatus{
-			Home: s.away.Name, Borrower: loan.Unknown, Phase: limpetv1alpha1.LoanPhase(loan.Lent), Epoch: 7,
-		},
-	}
-	forged.Namespace, forged.Name = s.set.Namespace, forged.Spec.ObjectName()
-	env.Create(t, forged)
-	testenv.Eventually(t, func() error {
-		if b := s.loan(t); b != nil {
-			return fmt.Errorf("the loan is %+v", b)
+	forge := func(home *corev1.Node) {
+		forged := &limpetv1alpha1.BorrowedAddress{
+			Spec: limpetv1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: "net", IPs: s.ip},
+			Status: limpetv1alpha1.BorrowedAddressStatus{
+				Home: home.Name, Borrower: loan.Unknown, Phase: limpetv1alpha1.LoanPhase(loan.Lent), Epoch: 7,
+			},
 		}
-		return nil
-	})
+		forged.Namespace, forged.Name = s.set.Namespace, forged.Spec.ObjectName()
+		env.Create(t, forged)
+		testenv.Eventually(t, func() error {
+			if b := s.loan(t); b != nil {
+				return fmt.Errorf("the loan is %+v", b)
+			}
+			return nil
+		})
+	}
+	forge(s.away)
+	unknown := testenv.ANode(env.Name("node")) // the cache shows it after its loan
+	unknown.Spec.PodCIDR = fmt.Sprintf("10.%d.3.0/24", networks)
+	unknown.Spec.PodCIDRs = []string{unknown.Spec.PodCIDR}
+	env.Create(t, unknown.Node)
+	forge(unknown.Node)
 }

@@ -14,9 +14,7 @@ import (
 // TestARangeOfTheNodeNetwork has its address at home, whatever another node shows, and takes it along when it changes hands.
 func TestARangeOfTheNodeNetwork(t *testing.T) {
 	env.Since(t, 31, "CEL functions for networks")
-	for _, o := range env.Manifest(t, "deploy/node-network/rbac.yaml") {
-		env.Create(t, o)
-	}
+	env.AsControllerWithNetworks(t)
 	start(t)
 	s := newScene(t)
 	s.ip = fmt.Sprintf("10.%d.9.5", networks)

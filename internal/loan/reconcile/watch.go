@@ -32,9 +32,10 @@ func Needs() cluster.Needs {
 			cluster.Of(cluster.Labels, cluster.NodeFitness, flannelOf),
 			cluster.Of(cluster.NodeOwner, cluster.ReservationHolder),
 			cluster.Of(wholeLoan),
+			cluster.Of(cluster.NodeOwner, poolOfSegment),
 		},
 		Indexes: []cluster.Index{
-			cluster.PodsByOwnerName(), cluster.PodsByNode(), cluster.PodsByTarget(), cluster.ReservationsByPod(),
+			cluster.PodsByOwnerName(), cluster.PodsByNode(), cluster.PodsByTarget(), cluster.ReservationsByPod(), cluster.PoolsByNode(),
 			cluster.By(indexOwner, func(b *limpetv1alpha1.BorrowedAddress) []string { return []string{b.Spec.Pod} }).InNamespace(),
 		},
 	}
@@ -70,6 +71,7 @@ func (l *Lender) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&limpetv1alpha1.BorrowedAddress{}, handler.EnqueueRequestsFromMapFunc(ownerOfLoan)).
 		Watches(&limpetv1alpha1.IPReservation{}, handler.EnqueueRequestsFromMapFunc(ownerOfReservation)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(l.ownersOn), builder.WithPredicates(nodeChanged)).
+		Watches(&limpetv1alpha1.NodeIPPool{}, handler.EnqueueRequestsFromMapFunc(l.ownersOnSegment), builder.WithPredicates(segmentChanged)).
 		WatchesRawSource(cluster.PodEvents(mgr.GetCache(), behindGates, handler.EnqueueRequestsFromMapFunc(ownerOfPod), podChanged)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8, NewQueue: cluster.InTurn(4, cluster.NamespaceOf),

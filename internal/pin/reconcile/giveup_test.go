@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +31,7 @@ func TestAPodWhoseAddressWasGivenUpHasLostNothing(t *testing.T) {
 	stop := first.start(t, first.recorder())
 	pod := running(t, set, node.Name, "10.0.1.5")
 	r := held(t, pod)
+	env.Known(t, knows, &corev1.NodeList{}, &appsv1beta1.PersistentPodStateList{}) // a mark is looked at once
 	env.Remove(t, pod)
 	givenUp(t, r)
 	testenv.Eventually(t, func() error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,8 @@ import (
 	"github.com/limpet-io/limpet/internal/pin"
 	controller "github.com/limpet-io/limpet/internal/pin/reconcile"
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // opened waits until a pod is behind no gate of ours, with its node nominated, and no
@@ -48,9 +51,12 @@ func recordedPod(t *testing.T, node string) testenv.Pod {
 	return testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet)
 }
 
-// create makes a pod that a nominator may change at once.
+// create makes a pod that a nominator may change at once, when that knows all else: it opens a gate once.
 func create(t *testing.T, pod testenv.Pod) *corev1.Pod {
 	t.Helper()
+	if knows != nil {
+		env.Known(t, knows, &corev1.NodeList{}, &appsv1.StatefulSetList{}, &appsv1beta1.PersistentPodStateList{}, &limpetv1alpha1.IPReservationList{})
+	}
 	if err := env.Client.Create(t.Context(), pod.Pod); err != nil {
 		t.Fatal(err)
 	}

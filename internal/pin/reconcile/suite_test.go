@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/pin"
 	controller "github.com/limpet-io/limpet/internal/pin/reconcile"
@@ -84,8 +85,14 @@ func (m *manager) start(t *testing.T, reconcilers ...reconciler) (stop func()) {
 			t.Fatalf("set up %T: %v", r, err)
 		}
 	}
-	return env.Start(t, m)
+	stop = env.Start(t, m)
+	knows = m.GetClient()
+	t.Cleanup(func() { knows = nil })
+	return stop
 }
+
+// knows is the cache of the manager that was started last; nil while none runs.
+var knows client.Reader
 
 func (m *manager) recorder() *controller.Recorder {
 	return &controller.Recorder{

@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fit"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
+)
+
+// addSegments adds which L2 segments the nodes share that the owner has to do with. No Node says whose a range is there.
+func (l *Lender) addSegments(ctx context.Context, f *facts) error {
+	f.segments, f.owners = map[string]string{}, map[attachment]string{}
+	for _, at := range f.attachments() {
+		if at.network == reservation.FollowNetwork {
+			continue
+		}
+		home := f.homeOf(at)
+		nodes := map[string]bool{home: true}
+		if f.pod != nil {
+			nodes[f.pod.Spec.NodeName] = true
+		}
+		lost := f.loans[at] != nil && f.loans[at].Status.Borrower == loan.Unknown
+		for i := range f.held[at] {
+			nodes[f.held[at][i].Status.Node] = true
+		}
+		for node := range nodes {
+			pool, err := l.sharedPool(ctx, node)
+			if err != nil {
+				return err
+			}
+			f.segments[node] = pool.Network
+			if lost && node != home && pool.Network == at.network && f.shows(at, node) && fit.HasAny(limpetv1alpha1.NodeIPPool{Status: pool}, f.ips(at)) {
+				f.owners[at] = node
+			}
+		}
+	}
+	return nil
+}
+
+// sharedPool returns the pool of a node in a network that nodes share; an empty one for none.
+func (l *Lender) sharedPool(ctx context.Context, node string) (none limpetv1alpha1.NodeIPPoolStatus, err error) {
+	pools, err := cluster.PoolsOf(ctx, l.Client, node)
+	for i := range pools {
+		if pools[i].Status.SharedNetwork {
+			return pools[i].Status, err
+		}
+	}
+	return none, err
+}
+
+// ownerBeside returns another node of the segment that has addresses of an owner in its ranges: by a mistake, because the range went
+// to it, or because a stolen token of home shows addresses of that node. Which pod it has given them is not known.
+func (l *Lender) ownerBeside(ctx context.Context, f *facts, at attachment) (string, error) {
+	var pools limpetv1alpha1.NodeIPPoolList
+	if err := l.Client.List(ctx, &pools, client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list NodeIPPools: %w", err)
+	}
+	for i := range pools.Items {
+		s := pools.Items[i].Status
+		if s.SharedNetwork && s.Network == at.network && s.Node != f.homeOf(at) && fit.HasAny(pools.Items[i], f.ips(at)) {
+			return s.Node, nil
+		}
+	}
+	return "", nil
+}
+
+// shows reports whether a node shows that the owner has the addresses there.
+func (f *facts) shows(at attachment, node string) bool {
+	for i := range f.held[at] {
+		if s := f.held[at][i].Status; s.Node == node && s.IPs == f.ips(at) {
+			return true
+		}
+	}
+	return false
+}
+
+// poolOfSegment keeps on which segment a node is, and with which ranges: one of each family. An agent may write any text.
+func poolOfSegment(from, to *limpetv1alpha1.NodeIPPool) {
+	if s := from.Status; s.SharedNetwork && len(s.Ranges) <= 2 {
+		to.Status.Node, to.Status.Network, to.Status.SharedNetwork, to.Status.Ranges = s.Node, s.Network, true, s.Ranges
+	}
+}
+
+// ownersOnSegment are the owners whom a node concerns of which it became known on which segment it is.
+func (l *Lender) ownersOnSegment(ctx context.Context, o client.Object) []reconcile.Request {
+	return l.ownersOn(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.(*limpetv1alpha1.NodeIPPool).Status.Node}})
+}
+
+// segmentChanged passes what changes on which segment a node is.
+var segmentChanged = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList && segmentOf(e.Object) != "" },
+	UpdateFunc: func(e event.UpdateEvent) bool { return segmentOf(e.ObjectOld) != segmentOf(e.ObjectNew) },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+func segmentOf(o client.Object) string {
+	if s := o.(*limpetv1alpha1.NodeIPPool).Status; s.SharedNetwork {
+		return s.Network
+	}
+	return ""
+}
