@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -28,8 +31,9 @@ func (c *commands) bundle() *cobra.Command {
 pods, nodes and addresses. It has no Secret, and of your pods neither environment nor arguments. Values of
 the environment of Limpet's pods, of foreign annotations, of patches, and tokens in logs are left out. With
 --namespace, only the objects of that namespace are read, beside nodes and Limpet. The log of limpet-ipam on
-each node comes from its kubelet, for which you need the right to get nodes/proxy. A node that does not
-answer is waited for 10 seconds, 16 nodes at a time.`,
+each node comes from its kubelet, for which you need the right to get nodes/proxy, and what it says of its
+state from kubectl exec, for which you need the right to create pods/exec in limpet-system. A node that does
+not answer is waited for 10 seconds, 16 nodes at a time.`,
 		Example: "  kubectl limpet support-bundle -f limpet.tar.gz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,7 +42,7 @@ answer is waited for 10 seconds, 16 nodes at a time.`,
 				return err
 			}
 			b := console.Bundle{Reader: reader, Namespace: *c.config.Namespace, Version: version.String(), Told: func(name string) { fmt.Fprintln(c.err, "added", name) }}
-			if err := c.logs(&b); err != nil {
+			if err := c.logs(&b, cmd.Flags()); err != nil {
 				return err
 			}
 			var unread []facts.Unread
@@ -53,8 +57,8 @@ answer is waited for 10 seconds, 16 nodes at a time.`,
 	return cmd
 }
 
-// logs gives a bundle the logs of Limpet's pods, and those that a kubelet serves of its node.
-func (c *commands) logs(b *console.Bundle) error {
+// logs gives a bundle the logs of Limpet's pods, those that a kubelet serves of its node, and what limpet-ipam says there.
+func (c *commands) logs(b *console.Bundle, flags *pflag.FlagSet) error {
 	rest, err := c.config.ToRESTConfig()
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
@@ -71,6 +75,19 @@ func (c *commands) logs(b *console.Bundle) error {
 	b.PluginLog = func(ctx context.Context, node string) (io.ReadCloser, error) {
 		return clients.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("logs", "limpet", "ipam.log").
 			SetHeader("Range", fmt.Sprintf("bytes=-%d", console.MostLog)).Stream(ctx)
+	}
+	b.OnNode = func(ctx context.Context, agent, verb string) ([]byte, error) {
+		run := exec.CommandContext(ctx, "kubectl", append(inAgent(flags), agent, "--", "/limpet-ipam", verb)...)
+		run.WaitDelay = time.Second
+		out, err := run.Output()
+		exit, ended := errors.AsType[*exec.ExitError](err)
+		switch {
+		case ended && exit.ExitCode() == 1 && len(out) > 0: // a problem of the node, which the text names
+			return out, nil
+		case ended:
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return out, err
 	}
 	return nil
 }

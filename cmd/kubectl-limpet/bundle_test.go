@@ -70,9 +70,16 @@ func secretive(t *testing.T, ns string) {
 	env.Create(t, pod.Pod, own.Pod, daemons, state.PersistentPodState, spread, budget)
 }
 
+// TestSupportBundle has a kubectl that finds no agent, and one that says what an agent's state lacks.
 func TestSupportBundle(t *testing.T) {
 	ns, node := env.Namespace(t), env.Node(t)
 	secretive(t, ns)
+	programs := t.TempDir()
+	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
+	script := "#!/bin/sh\ncase $* in *check) echo \"$@\";; *) echo nothing there >&2;; esac\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(programs, "kubectl"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	if _, err := command(t, env.Config, "support-bundle", "-f", path); err == nil || errors.Is(err, errNo) || !strings.Contains(err.Error(), "logs/limpet-restarted.log") {
 		t.Errorf("no kubelet gives logs: %v, want an error that names a log", err)
@@ -89,7 +96,8 @@ func TestSupportBundle(t *testing.T) {
 	for name, wants := range map[string][]string{
 		"objects/pods.yaml": {"secretive"}, "limpet/pods.yaml": {"HTTPS_PROXY", `"50"`, "--network=own", "example.com/proxy"},
 		"objects/poddisruptionbudgets.yaml": {"example.com/token: left out", "limpet.dev/failure-policy: Closed"},
-		"errors.yaml":                       {"limpet-restarted.log\n", "limpet-restarted.previous.log\n"}, "objects/nodes.yaml": {node.Name},
+		"errors.yaml":                       {"limpet-restarted.log\n", "limpet-restarted.previous.log\n", "nothing there"},
+		"logs/limpet-restarted.check.txt":   {"exec --namespace=limpet-system --container=agent ", " limpet-restarted -- /limpet-ipam check\n"}, "objects/nodes.yaml": {node.Name},
 	} {
 		for _, want := range wants {
 			if text := files["limpet-support/"+name]; !strings.Contains(text, want) {
@@ -128,6 +136,7 @@ func TestABundleOfLogs(t *testing.T) {
 		PluginLog: func(_ context.Context, node string) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader("ADD on " + node)), nil
 		},
+		OnNode: func(_ context.Context, agent, verb string) ([]byte, error) { return []byte(verb + " of " + agent), nil },
 	}
 	path := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	if err := writeNew(path, func(w io.Writer) error {
@@ -148,6 +157,9 @@ func TestABundleOfLogs(t *testing.T) {
 	}
 	if text := files["limpet-support/logs/limpet-restarted.plugin.log"]; text != "ADD on n1" {
 		t.Errorf("the log of the plugin is %q", text)
+	}
+	if text := files["limpet-support/logs/limpet-restarted.check.txt"]; text != "check of limpet-restarted" {
+		t.Errorf("the plugin says of its state %q", text)
 	}
 	if !strings.Contains(files["limpet-support/objects/persistentpodstates.yaml"], "namespace: "+ns) {
 		t.Error("the bundle of a namespace lacks its objects")
@@ -187,6 +199,7 @@ func TestDeadNodesAreAskedTogether(t *testing.T) {
 		PluginLog: func(context.Context, string) (io.ReadCloser, error) {
 			return nil, apierrors.NewNotFound(corev1.Resource("nodes"), "ipam.log")
 		},
+		OnNode: func(ctx context.Context, _, _ string) ([]byte, error) { return nil, ctx.Err() },
 	}
 	unread, err := b.Write(t.Context(), io.Discard)
 	if err != nil {

@@ -77,7 +77,13 @@ func (c *commands) mayGo(ctx context.Context, namespace, name string) (console.E
 	if err != nil {
 		return console.EvictionReport{}, err
 	}
-	return console.Eviction(ctx, made, namespace, name)
+	f, err := c.read(ctx, namespace, console.BudgetParts...)
+	if err != nil {
+		return console.EvictionReport{}, err
+	}
+	report, err := console.Eviction(ctx, made, namespace, name)
+	report.Draw(f)
+	return report, err
 }
 
 // help is what a command does that only has subcommands. Without it, a subcommand that does not exist is no error.
@@ -87,8 +93,8 @@ func (c *commands) eviction() *cobra.Command {
 	return &cobra.Command{
 		Use:   "eviction POD",
 		Short: "Ask whether a pod may be evicted now, and which budgets refuse; nothing is evicted",
-		Long: `Ask the API server whether a pod may be evicted now, as a dry run. You need the right to create
-evictions. Exit status 1 tells that budgets refuse.`,
+		Long: `Ask the API server whether a pod may be evicted now, as a dry run, and draw the pods of a budget
+with groups. You need the right to create evictions. Exit status 1 tells that budgets refuse.`,
 		Example:           "  kubectl limpet explain eviction web-0 -n shop",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completePod,

@@ -20,7 +20,7 @@ func (c *commands) join() *cobra.Command {
 		Short: "Let the controller read the budgets of another cluster",
 		Long: `Let the controller of this cluster read the DistributedPodDisruptionBudgets of another one, which is a
 context of your kubeconfig. There, the command makes an account that may read this kind and nothing
-else; its token does not expire. Here, it writes Secret limpet-system/limpet-peers, which the
+else, or with --pdb PodDisruptionBudgets, too; its token does not expire. Here, it writes Secret limpet-system/limpet-peers, which the
 controller reads again within two minutes. Run it again to renew what is written. Budgets of two
 clusters that name one another need it in both directions, and each controller its --cluster-name.`,
 		Example: "  kubectl --context blue limpet join green\n  kubectl --context blue limpet join admin@green --name green --server https://10.1.0.1:6443",
@@ -52,6 +52,7 @@ clusters that name one another need it in both directions, and each controller i
 		},
 	}
 	cmd.Flags().StringVar(&p.Name, "name", "", "name by which budgets name the other cluster, the --cluster-name of its controller; by default the name of the context")
+	cmd.Flags().BoolVar(&p.Plain, "pdb", false, "let it read PodDisruptionBudgets, too, for budgets that have some among their peers")
 	cmd.Flags().StringVar(&p.Server, "server", "", "URL of its API server, as the pods of this cluster reach it; by default that of the context")
 	return cmd
 }
@@ -72,18 +73,30 @@ func authorityOf(config *rest.Config) ([]byte, error) {
 }
 
 func (c *commands) leave() *cobra.Command {
-	return &cobra.Command{
+	gone := false
+	cmd := &cobra.Command{
 		Use:   "leave CLUSTER",
 		Short: "Let the controller no longer read the budgets of another cluster",
 		Long: `Take a cluster out of Secret limpet-system/limpet-peers, under the name that budgets have for it. Pods of
-budgets that still name it stay, or go as their partitionPolicy says: remove its entries from
-spec.federation first. The account limpet-peer in the other cluster stays; delete it there.`,
-		Example: "  kubectl --context blue limpet leave green",
+budgets that still name it stay, or go as their partitionPolicy says. With --gone, you declare that the
+cluster is gone for good: its entries leave spec.federation of all budgets here, too, and these divide
+all units without it; minAvailable stays: lower it by its pods. Do that in each cluster that is left. If the
+other one still runs, both sides may let a pod go. The account limpet-peer in the other cluster stays; delete it there.`,
+		Example: "  kubectl --context blue limpet leave green\n  kubectl --context blue limpet leave green --gone",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			here, _, err := c.client()
 			if err != nil {
 				return err
+			}
+			if gone {
+				changed, err := console.DeclareGone(cmd.Context(), here, args[0])
+				for _, name := range changed {
+					fmt.Fprintf(c.out, "DistributedPodDisruptionBudget %s no longer counts with cluster %s.\n", name, args[0])
+				}
+				if err != nil {
+					return err
+				}
 			}
 			if err := console.Leave(cmd.Context(), here, args[0]); err != nil {
 				return err
@@ -92,4 +105,6 @@ spec.federation first. The account limpet-peer in the other cluster stays; delet
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&gone, "gone", false, "declare the cluster gone: take it out of all budgets here, too")
+	return cmd
 }

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,11 +37,15 @@ func TestJoin(t *testing.T) {
 	}
 	reader := env.As(t, config)
 	testenv.Eventually(t, func() error { return reader.List(t.Context(), &limpetv1alpha1.DistributedPodDisruptionBudgetList{}) })
-	for _, other := range []client.ObjectList{&corev1.PodList{}, &corev1.SecretList{}, &limpetv1alpha1.DisruptionBookList{}} {
+	for _, other := range []client.ObjectList{&corev1.PodList{}, &corev1.SecretList{}, &limpetv1alpha1.DisruptionBookList{}, &policyv1.PodDisruptionBudgetList{}} {
 		if err := reader.List(t.Context(), other); !apierrors.IsForbidden(err) {
 			t.Errorf("list %T with the token: %v, want that it is forbidden", other, err)
 		}
 	}
+	if _, err := command(t, env.Config, "join", "test", "--name", "green", "--pdb"); err != nil {
+		t.Error(err)
+	}
+	testenv.Eventually(t, func() error { return reader.List(t.Context(), &policyv1.PodDisruptionBudgetList{}) })
 	if out, err := command(t, env.Config, "join", "test", "--name", "red", "--server", "https://10.9.9.9:6443"); err != nil || !strings.Contains(out, "cluster red at https://10.9.9.9:6443") {
 		t.Errorf("a further cluster: %q, %v", out, err)
 	}
@@ -51,8 +58,37 @@ func TestJoin(t *testing.T) {
 	if peers = peersOf(t); len(peers.Contexts) != 1 || len(peers.AuthInfos) != 1 {
 		t.Errorf("contexts %v after leave", peers.Contexts)
 	}
+	declareGone(t)
 	if _, err := command(t, env.Config, "leave", "green"); err == nil || !strings.Contains(err.Error(), "cluster green is no context of Secret limpet-system/limpet-peers") {
 		t.Errorf("a second leave: %v", err)
+	}
+}
+
+// declareGone takes cluster red out of the budgets that name it, and out of no other.
+func declareGone(t *testing.T) {
+	t.Helper()
+	ns := env.Namespace(t)
+	for name, clusters := range map[string][]string{"three": {"blue", "green", "red"}, "two": {"blue", "green"}} {
+		b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+		b.Spec.Selector, b.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, new(intstr.FromInt32(1))
+		for _, c := range clusters {
+			b.Spec.Federation = append(b.Spec.Federation, limpetv1alpha1.BudgetPeer{Cluster: c, Name: name})
+		}
+		env.Create(t, b)
+	}
+	out, err := command(t, env.Config, "leave", "red", "--gone")
+	if err != nil || !strings.Contains(out, ns+"/three no longer counts with cluster red") || strings.Contains(out, "/two") {
+		t.Errorf("leave --gone: %v, %q", err, out)
+	}
+	for _, name := range []string{"three", "two"} {
+		var b limpetv1alpha1.DistributedPodDisruptionBudget
+		env.Read(t, client.ObjectKey{Namespace: ns, Name: name}, &b)
+		if len(b.Spec.Federation) != 2 || b.Spec.Federation[1].Cluster != "green" {
+			t.Errorf("%s counts with %v", name, b.Spec.Federation)
+		}
+	}
+	if peers := peersOf(t); len(peers.Contexts) != 0 {
+		t.Errorf("contexts %v", peers.Contexts)
 	}
 }
 

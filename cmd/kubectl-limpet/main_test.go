@@ -206,7 +206,10 @@ func TestExplainEviction(t *testing.T) {
 	free := testenv.APod("free").In(ns).Ready()
 	held := testenv.APod("held").In(ns).Ready()
 	held.Labels = map[string]string{"app": "held"}
-	env.Create(t, free.Pod, held.Pod, &policyv1.PodDisruptionBudget{
+	ring := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "held"}}
+	ring.Spec.Selector, ring.Spec.MaxUnavailable = &metav1.LabelSelector{MatchLabels: held.Labels}, &intstr.IntOrString{IntVal: 1}
+	ring.Spec.Groups = &limpetv1alpha1.BudgetGroups{ByLabel: "app"}
+	env.Create(t, free.Pod, held.Pod, ring, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "held"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: &intstr.IntOrString{IntVal: 1}, Selector: &metav1.LabelSelector{MatchLabels: held.Labels},
@@ -219,6 +222,9 @@ func TestExplainEviction(t *testing.T) {
 	r, err = as[console.EvictionReport](t, env.Config, "explain", "eviction", "held", "-n", ns)
 	if !errors.Is(err, errNo) || r.Allowed || r.Code != 429 || len(r.Causes) == 0 {
 		t.Errorf("held pod: %v, %+v; want refused with 429 and its causes", err, r)
+	}
+	if len(r.Budgets) != 1 || len(r.Budgets[0].Places) != 1 || r.Budgets[0].Places[0].Pod != "held" {
+		t.Errorf("held pod: its budget with groups is %+v", r.Budgets)
 	}
 	var after corev1.Pod
 	env.Read(t, client.ObjectKeyFromObject(free.Pod), &after)

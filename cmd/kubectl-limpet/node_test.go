@@ -27,7 +27,11 @@ func TestNodeAsksTheAgent(t *testing.T) {
 	env.Create(t, agent.Pod)
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	for status, want := range map[string]error{"0": nil, "1": errNo} {
+	for _, tc := range []struct {
+		status string
+		want   error
+	}{{"0", nil}, {"1", errNo}} {
+		status, want := tc.status, tc.want
 		if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\nexit "+status+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +40,10 @@ func TestNodeAsksTheAgent(t *testing.T) {
 			!strings.HasSuffix(out, " limpet-agent-asked -- /limpet-ipam check --output=json\n") {
 			t.Errorf("status %s: %v, kubectl %s", status, err, out)
 		}
+	}
+	out, err := command(t, env.Config, "node", "logs", node.Name)
+	if !errors.Is(err, errNo) || !strings.HasPrefix(out, "logs --namespace=limpet-system --container=agent --kubeconfig=") || !strings.HasSuffix(out, " limpet-agent-asked\n") {
+		t.Errorf("logs: %v, kubectl %s", err, out)
 	}
 	if _, err := command(t, env.Config, "node", "list", "nowhere"); err == nil || !strings.Contains(err.Error(), `no agent runs on node "nowhere"`) {
 		t.Errorf("a node without an agent: %v", err)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +26,8 @@ func (c *commands) plan() *cobra.Command {
 		Use:   "drain NODE…",
 		Short: "Say which pods come home, which move, and which budgets wait",
 		Long: `Say what becomes of the pods of some nodes that are drained: which wait for their node and come
-home, which move, and in which waves their budgets let them go. Exit status 1 tells that a pod
-cannot go.`,
+home, which move, and in which waves their budgets let them go, with the number of waves that any
+order needs. Exit status 1 tells that a pod cannot go.`,
 		Example:           "  kubectl limpet plan drain n1 n2",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completion(facts.Nodes, nodeNames),
@@ -42,6 +44,31 @@ cannot go.`,
 		},
 	})
 	return cmd
+}
+
+func (c *commands) budgets() *cobra.Command {
+	return &cobra.Command{
+		Use:   "budgets [NAME]",
+		Short: "List budgets, or draw which pods of one may go now",
+		Long: `List the budgets: how many further pods may go, groups that let none go, and the share of a budget that
+counts over namespaces or clusters. With a name, draw its pods in the order of their ring: which may go
+now, which must stay, which are away. The answer is as old as the status of the budgets; explain asks
+the API server. With --namespace, only that one is read.`,
+		Example: "  kubectl limpet budgets\n  kubectl limpet budgets ring -n shop",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := c.all(cmd.Context(), console.BudgetParts)
+			if err != nil {
+				return err
+			}
+			name := strings.Join(args, "")
+			report := console.Budgets(f, name)
+			if name != "" && len(report.Budgets) == 0 {
+				return fmt.Errorf("budget %s does not exist: kubectl limpet budgets lists the budgets", name)
+			}
+			return c.verdict(true, nil, report, func(w io.Writer, _ text.Style) { text.Budgets(w, report) })
+		},
+	}
 }
 
 func (c *commands) lost() *cobra.Command {

@@ -81,7 +81,7 @@ func newRoot(around surroundings) *cobra.Command {
 	root.PersistentFlags().StringVarP(&c.format, "output", "o", "table", "format: table, wide, json or yaml")
 	root.PersistentFlags().BoolVarP(&c.everywhere, "all-namespaces", "A", false, "all namespaces, whatever --namespace says; a pod is looked for")
 	complete(root, "output", formats)
-	root.AddCommand(c.status(), c.pod(), c.lost(), c.explain(), c.plan(), c.audit(), c.release(), c.test(), c.join(), c.leave(), c.version(), c.bundle(), c.ui(), c.node())
+	root.AddCommand(c.status(), c.pod(), c.lost(), c.budgets(), c.explain(), c.plan(), c.audit(), c.release(), c.test(), c.join(), c.leave(), c.version(), c.bundle(), c.ui(), c.node())
 	return root
 }
 

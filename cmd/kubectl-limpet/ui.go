@@ -22,7 +22,7 @@ func (c *commands) ui() *cobra.Command {
 		Use:   "ui",
 		Short: "Serve a live page of addresses, workloads and budgets on this machine",
 		Long: `Serve one live page on 127.0.0.1, and print its address. The page shows the addresses of each node,
-where the pods of each workload stood, and which pods hold the units of budgets. It changes nothing.
+where the pods of each workload stood, which pods hold the units of budgets, and rings. It changes nothing.
 The cluster is read with your rights, only while a page is open. With --namespace, only that namespace
 is read. The address has a token: other users of the machine see nothing without it. Ctrl-C ends it.`,
 		Example: "  kubectl limpet ui\n  kubectl limpet ui -n shop --port 8088",

@@ -14,8 +14,9 @@ func (c *commands) version() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Compare the versions of this program, the controller, and the agent and plugin of each node",
-		Long: `Compare the versions of this program, the controller, and the agent and plugin of each node. They are
-the tags of the images that run. Exit status 1 tells that an agent or a plugin differs from the
+		Long: `Compare the versions of this program, the controller, and the agent and plugin of each node. The
+leader tells its version in its Lease, and agents tell theirs and that of the plugin in NodeIPPools. Those
+that tell none have the tags of their images. Exit status 1 tells that an agent or a plugin differs from the
 controller. With -o wide, each node is listed.`,
 		Example: "  kubectl limpet version\n  kubectl limpet version -o wide",
 		Args:    cobra.NoArgs,

@@ -33,6 +33,8 @@ type Bundle struct {
 	Log func(ctx context.Context, pod, container string, previous bool) (io.ReadCloser, error)
 	// PluginLog returns the end of the log of limpet-ipam on a node.
 	PluginLog func(ctx context.Context, node string) (io.ReadCloser, error)
+	// OnNode returns what a verb of limpet-ipam, list or check, prints on the node of an agent.
+	OnNode func(ctx context.Context, agent, verb string) ([]byte, error)
 	// Version is the version of the program that makes the bundle.
 	Version string
 	// Told is called with the name of each file.
@@ -157,7 +159,7 @@ func (a *archive) addLogs(pods []corev1.Pod, read func(*corev1.Pod) []logFile) {
 }
 
 // logs returns the log of Limpet's container of a pod, that of its run before if it was restarted, and of an agent that
-// of the plugin on its node.
+// of the plugin on its node, and what the plugin says of its state.
 func (b Bundle) logs(ctx context.Context, pod *corev1.Pod) (all []logFile) {
 	container := facts.ContainerOf(pod.Labels, pod.Spec)
 	if container == nil {
@@ -182,6 +184,10 @@ func (b Bundle) logs(ctx context.Context, pod *corev1.Pod) (all []logFile) {
 	if pod.Labels[facts.LabelName] == facts.Agent && pod.Spec.NodeName != "" {
 		if log, err = b.PluginLog(ctx, pod.Spec.NodeName); !apierrors.IsNotFound(err) { // ipam.logFile may be none
 			add(".plugin.log", log, err)
+		}
+		for _, verb := range []string{"list", "check"} {
+			text, err := b.OnNode(ctx, pod.Name, verb)
+			all = append(all, logFile{"logs/" + pod.Name + "." + verb + ".txt", text[:min(len(text), MostLog)], err})
 		}
 	}
 	return all

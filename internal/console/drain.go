@@ -49,7 +49,8 @@ type Drained struct {
 	// Wave is the number of the wave in which the pod can go, from 1; 0 for a pod that cannot go.
 	Wave int `json:"wave"`
 	// Blocked says why the pod cannot go.
-	Blocked string `json:"blocked,omitempty"`
+	Blocked string   `json:"blocked,omitempty"`
+	needs   []*guard // of the names in Budgets
 }
 
 // DrainReport is the plan of a drain.
@@ -59,6 +60,8 @@ type DrainReport struct {
 	// Waves is the number of waves. The pods of a wave can go at the same time; the next wave
 	// waits until they are available again.
 	Waves int `json:"waves"`
+	// LeastWaves is how many waves any order of the pods that can go needs.
+	LeastWaves int `json:"leastWaves"`
 	// Returns, Moves, Ends and Blocked count the pods.
 	Returns int `json:"returns"`
 	Moves   int `json:"moves"`
@@ -84,14 +87,18 @@ func PlanDrain(f *facts.Facts, nodes []string) (DrainReport, error) {
 		d := Drained{Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName, Retains: retains(pod)}
 		d.Outcome, d.Why = outcome(f, pod, nodes)
 		if d.Outcome != Stays {
-			d.Budgets = guards.names(pod)
+			d.needs = guards.needs(pod)
+		}
+		for _, one := range d.needs {
+			d.Budgets = append(d.Budgets, one.name)
 		}
 		r.Pods = append(r.Pods, d)
 	}
 	slices.SortFunc(r.Pods, func(a, b Drained) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Pod, b.Pod))
 	})
-	r.Waves = guards.waves(r.Pods)
+	r.Waves = waves(r.Pods)
+	r.LeastWaves = min(max(leastWaves(r.Pods), 1), r.Waves)
 	for _, d := range r.Pods {
 		switch {
 		case d.Outcome == Stays:

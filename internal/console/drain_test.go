@@ -60,26 +60,27 @@ func TestPlanDrain(t *testing.T) {
 		change   func(*facts.Facts)
 		want     []string // pod, outcome, wave
 		waves    int
+		least    int // waves in any order
 	}{
 		"pods with a preferred node move at once": {
-			want: []string{"web-0 Moves 1", "web-1 Moves 1", "web-2 Moves 1"}, waves: 1,
+			want: []string{"web-0 Moves 1", "web-1 Moves 1", "web-2 Moves 1"}, waves: 1, least: 1,
 		},
 		"pods with a required node wait for it": {
 			required: true,
-			want:     []string{"web-0 Returns 1", "web-1 Returns 1", "web-2 Returns 1"}, waves: 1,
+			want:     []string{"web-0 Returns 1", "web-1 Returns 1", "web-2 Returns 1"}, waves: 1, least: 1,
 		},
 		"a budget of one makes three waves": {
 			change: func(f *facts.Facts) { f.Budgets = append(f.Budgets, budgetOf(2, 1)) },
-			want:   []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3,
+			want:   []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3, least: 3,
 		},
 		"a pod that is unavailable before the drain takes the first wave": {
 			change: func(f *facts.Facts) { f.Budgets = append(f.Budgets, budgetOf(1, 0)) },
-			want:   []string{"web-0 Moves 2", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3,
+			want:   []string{"web-0 Moves 2", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3, least: 2,
 		},
 		"pods that wait for their node hold the units of the others": {
 			required: true,
 			change:   func(f *facts.Facts) { f.Budgets = append(f.Budgets, budgetOf(1, 2)) },
-			want:     []string{"web-0 Returns 1", "web-1 Returns 1", "web-2 Returns 0"}, waves: 1,
+			want:     []string{"web-0 Returns 1", "web-1 Returns 1", "web-2 Returns 0"}, waves: 1, least: 1,
 		},
 		"a budget that permits none": {
 			change: func(f *facts.Facts) { f.Budgets = append(f.Budgets, budgetOf(3, 0)) },
@@ -94,7 +95,18 @@ func TestPlanDrain(t *testing.T) {
 					Status:     policyv1.PodDisruptionBudgetStatus{ExpectedPods: 3, DesiredHealthy: 2, DisruptionsAllowed: 1},
 				})
 			},
-			want: []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3,
+			want: []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3, least: 3,
+		},
+		"a pod that terminates needs no unit": {
+			change: func(f *facts.Facts) {
+				f.Budgets = append(f.Budgets, budgetOf(2, 0))
+				f.Pods[0].DeletionTimestamp = &metav1.Time{Time: now}
+			},
+			want: []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 3"}, waves: 3, least: 2,
+		},
+		"a surge lets more go at first than the budget does": {
+			change: func(f *facts.Facts) { f.Budgets = append(f.Budgets, budgetOf(2, 3)) },
+			want:   []string{"web-0 Moves 1", "web-1 Moves 1", "web-2 Moves 1"}, waves: 1, least: 1,
 		},
 		"neighbours of a row go in two waves": {
 			change: func(f *facts.Facts) {
@@ -106,7 +118,7 @@ func TestPlanDrain(t *testing.T) {
 					f.Pods[i].UID = types.UID(f.Pods[i].Name)
 				}
 			},
-			want: []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 1"}, waves: 2,
+			want: []string{"web-0 Moves 1", "web-1 Moves 2", "web-2 Moves 1"}, waves: 2, least: 2,
 		},
 		"a budget of another namespace does not count": {
 			change: func(f *facts.Facts) {
@@ -114,14 +126,14 @@ func TestPlanDrain(t *testing.T) {
 				b.Namespace = "other"
 				f.Budgets = append(f.Budgets, b)
 			},
-			want: []string{"web-0 Moves 1", "web-1 Moves 1", "web-2 Moves 1"}, waves: 1,
+			want: []string{"web-0 Moves 1", "web-1 Moves 1", "web-2 Moves 1"}, waves: 1, least: 1,
 		},
 		"pods of DaemonSets stay, and pods without a controller end": {
 			change: func(f *facts.Facts) {
 				f.Pods[0].OwnerReferences[0].Kind = "DaemonSet"
 				f.Pods[1].OwnerReferences = nil
 			},
-			want: []string{"web-0 Stays 0", "web-1 Ends 1", "web-2 Moves 1"}, waves: 1,
+			want: []string{"web-0 Stays 0", "web-1 Ends 1", "web-2 Moves 1"}, waves: 1, least: 1,
 		},
 	}
 	for name, tc := range tests {
@@ -137,8 +149,8 @@ func TestPlanDrain(t *testing.T) {
 					t.Errorf("%s has wave %d, and is blocked by %q", d.Pod, d.Wave, d.Blocked)
 				}
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" || r.Waves != tc.waves {
-				t.Errorf("%d waves, want %d; pods (-want +got):\n%s", r.Waves, tc.waves, diff)
+			if diff := cmp.Diff(tc.want, got); diff != "" || r.Waves != tc.waves || r.LeastWaves != tc.least {
+				t.Errorf("%d waves, want %d; at least %d, want %d; pods (-want +got):\n%s", r.Waves, tc.waves, r.LeastWaves, tc.least, diff)
 			}
 		})
 	}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/limpet-io/limpet/internal/console/facts"
 )
 
 // EvictionReport is the answer of the API server to the eviction of one pod, as a dry run.
@@ -23,6 +26,9 @@ type EvictionReport struct {
 	Message string `json:"message,omitempty"`
 	// Causes are the single budgets that refuse.
 	Causes []string `json:"causes,omitempty"`
+	// Budgets are those with groups that cover the pod, and their pods. They are as old as the status of budgets.
+	Budgets []budgetNow    `json:"budgets,omitempty"`
+	Unread  []facts.Unread `json:"unread,omitempty"`
 }
 
 // Eviction asks the API server whether a pod may be evicted now. It changes nothing. An answer
@@ -47,4 +53,11 @@ func Eviction(ctx context.Context, c client.Client, namespace, name string) (Evi
 		}
 	}
 	return r, nil
+}
+
+// Draw adds the budgets with groups that cover the pod. The facts are BudgetParts of its namespace.
+func (r *EvictionReport) Draw(f *facts.Facts) {
+	r.Unread, r.Budgets = f.Unread, slices.DeleteFunc(Rings(f), func(b budgetNow) bool {
+		return !slices.ContainsFunc(b.Places, func(p PodNow) bool { return p.Pod == r.Pod })
+	})
 }

@@ -2,11 +2,13 @@ package console
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/groups"
@@ -15,80 +17,92 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// guard is a budget of either kind, with the units that it has.
+// guard is a budget of any kind, or a group of one, with the units that it has.
 type guard struct {
-	name, namespace string
-	covers          func(pod *corev1.Pod) bool
-	exempts         func(pod *corev1.Pod) bool
+	name    string
+	covers  func(pod *corev1.Pod) bool // nil for a group
+	exempts func(pod *corev1.Pod) bool
 	// most is how many pods may be unavailable at a time, left how many of these units are free,
 	// and held how many belong to pods that wait for their node.
 	most, left, held int32
 }
 
-type guards []*guard
+// guards are the pods and the budgets of each namespace, and the groups of each pod.
+type guards struct {
+	pods   map[string][]*corev1.Pod
+	whole  map[string][]*guard
+	groups map[types.NamespacedName][]*guard
+}
 
 // guardsOf returns the budgets of the facts. One that cannot be read covers nothing here; the
 // command status names it.
 func guardsOf(f *facts.Facts) guards {
-	var all guards
+	g := guards{map[string][]*corev1.Pod{}, map[string][]*guard{}, map[types.NamespacedName][]*guard{}}
+	for i := range f.Pods {
+		g.pods[f.Pods[i].Namespace] = append(g.pods[f.Pods[i].Namespace], &f.Pods[i])
+	}
 	for i := range f.Budgets {
 		b := &f.Budgets[i]
 		matcher, err := budget.MatcherOf(b)
 		if err != nil {
 			continue
 		}
-		all = append(all, &guard{
-			name: "PodUnavailableBudget/" + b.Name, namespace: b.Namespace,
+		g.whole[b.Namespace] = append(g.whole[b.Namespace], &guard{
+			name:    "PodUnavailableBudget/" + b.Name,
 			covers:  func(pod *corev1.Pod) bool { return matcher.Covers(pod, f.Chain(pod)) },
 			exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
 			most:    b.Status.TotalReplicas - b.Status.DesiredAvailable, left: b.Status.UnavailableAllowed,
 		})
 	}
 	for i := range f.Divided {
-		all = append(all, groupsOf(f, &f.Divided[i])...)
+		g.divide(&f.Divided[i], f.Now)
 	}
 	for i := range f.DisruptionBudgets {
-		if g := guardOf(&f.DisruptionBudgets[i]); g != nil {
-			all = append(all, g)
+		b := &f.DisruptionBudgets[i]
+		if one := guardOf(b); one != nil {
+			g.whole[b.Namespace] = append(g.whole[b.Namespace], one)
 		}
 	}
-	return all
+	return g
 }
 
-// groupsOf returns a guard for each group of a budget, by the pods that there are.
-func groupsOf(f *facts.Facts, of *limpetv1alpha1.DistributedPodDisruptionBudget) (all guards) {
+// divide adds a guard for each group of a budget, by the pods that there are.
+func (g guards) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now time.Time) {
 	object := budget.Undivided(of)
 	matcher, err := budget.MatcherOf(object)
 	whole, _ := budget.Of(object)
 	if err != nil {
-		return nil
+		return
 	}
 	var m budget.Members
 	living := map[string]int32{}
-	for i := range f.Pods {
-		if pod := &f.Pods[i]; pod.Namespace == of.Namespace && workload.Alive(pod) && matcher.Covers(pod, nil) {
+	for _, pod := range g.pods[of.Namespace] {
+		// The successor of a pod of a StatefulSet is made when the pod has gone: its place lacks a pod until then.
+		owner, _ := workload.OwnerOf(pod)
+		if (workload.Alive(pod) || owner.Kind == "StatefulSet" && !workload.Ended(pod)) && matcher.Covers(pod, nil) {
 			place := groups.PlaceOf(of.Spec.Groups, pod)
 			living[place]++
-			m.Places, whole.Pods = append(m.Places, place), append(whole.Pods, budget.PodOf(pod, whole.Rules.Stable, f.Now))
+			m.Places, whole.Pods = append(m.Places, place), append(whole.Pods, budget.PodOf(pod, whole.Rules.Stable, now))
 		}
 	}
 	m.Sizes.At = living
 	for _, b := range budget.Split(whole, of.Spec.Groups, m, nil) {
-		has := map[string]bool{}
-		for _, pod := range b.Pods {
-			has[pod.UID+"/"+pod.Name] = true
+		n := budget.Count(b, budget.Input{}.Book, now)
+		one := &guard{
+			name: "DistributedPodDisruptionBudget/" + of.Name, most: n.Total - n.Desired, left: n.Allowed,
+			exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
 		}
-		n := budget.Count(b, budget.Input{}.Book, f.Now)
-		name := "DistributedPodDisruptionBudget/" + of.Name
+		if len(of.Spec.Federation) > 0 { // the number is that of all sites: a unit may come for the next wave
+			one.most, one.left = max(of.Status.DisruptionsAllowed, 1), of.Status.DisruptionsAllowed
+		}
 		if b.Group != "" {
-			name += " (group " + b.Group + ")"
+			one.name += " (group " + b.Group + ")"
 		}
-		all = append(all, &guard{
-			name: name, namespace: of.Namespace, most: n.Total - n.Desired, left: n.Allowed, exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
-			covers: func(pod *corev1.Pod) bool { return has[string(pod.UID)+"/"+pod.Name] },
-		})
+		for _, pod := range b.Pods {
+			at := types.NamespacedName{Namespace: of.Namespace, Name: pod.Name}
+			g.groups[at] = append(g.groups[at], one)
+		}
 	}
-	return all
 }
 
 func guardOf(b *policyv1.PodDisruptionBudget) *guard {
@@ -97,28 +111,33 @@ func guardOf(b *policyv1.PodDisruptionBudget) *guard {
 		return nil
 	}
 	return &guard{
-		name: "PodDisruptionBudget/" + b.Name, namespace: b.Namespace,
+		name:    "PodDisruptionBudget/" + b.Name,
 		covers:  func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) },
 		exempts: func(*corev1.Pod) bool { return false },
 		most:    b.Status.ExpectedPods - b.Status.DesiredHealthy, left: b.Status.DisruptionsAllowed,
 	}
 }
 
-// names returns the names of the budgets that a pod needs a unit of.
-func (g guards) names(pod *corev1.Pod) []string {
-	var names []string
-	for _, one := range g {
-		if one.namespace == pod.Namespace && one.covers(pod) && !one.exempts(pod) {
-			names = append(names, one.name)
+// of returns the budgets and groups that cover a pod.
+func (g guards) of(pod *corev1.Pod) []*guard {
+	all := slices.Clone(g.groups[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}])
+	for _, one := range g.whole[pod.Namespace] {
+		if one.covers(pod) {
+			all = append(all, one)
 		}
 	}
-	return names
+	return all
+}
+
+// needs returns those that a pod needs a unit of; a pod that terminates needs none.
+func (g guards) needs(pod *corev1.Pod) []*guard {
+	return slices.DeleteFunc(g.of(pod), func(one *guard) bool { return pod.DeletionTimestamp != nil || one.exempts(pod) })
 }
 
 // waves gives each pod the wave in which it can go, and returns their number. The first wave has
 // the units that are left now. Each later wave has all units but those of pods that return to their
 // node: these are not available before the node is uncordoned.
-func (g guards) waves(pods []Drained) int {
+func waves(pods []Drained) int {
 	last := 0
 	for wave := 1; ; wave++ {
 		gone := 0
@@ -127,7 +146,7 @@ func (g guards) waves(pods []Drained) int {
 			if d.Outcome == Stays || d.Wave > 0 {
 				continue
 			}
-			if d.Blocked = g.take(d); d.Blocked == "" {
+			if d.Blocked = d.take(); d.Blocked == "" {
 				d.Wave, last = wave, wave
 				gone++
 			}
@@ -135,21 +154,32 @@ func (g guards) waves(pods []Drained) int {
 		if gone == 0 && wave > 1 {
 			return last
 		}
-		for _, one := range g {
-			one.left = one.most - one.held
+		for _, d := range pods {
+			for _, one := range d.needs {
+				one.left = one.most - one.held
+			}
 		}
 	}
 }
 
-// take takes a unit of each budget of a pod, or says which budget has none left.
-func (g guards) take(d *Drained) string {
-	var needed guards
-	for _, one := range g {
-		if one.namespace == d.Namespace && slices.Contains(d.Budgets, one.name) {
-			needed = append(needed, one)
+// leastWaves returns how many waves the pods that can go need in any order: of each budget and each group, no more go
+// in one wave than may be away at a time.
+func leastWaves(pods []Drained) (least int) {
+	going := map[*guard]int32{}
+	for _, d := range pods {
+		if d.Wave > 0 {
+			for _, one := range d.needs {
+				least = max(least, int(going[one]/max(one.most, 1))+1)
+				going[one]++
+			}
 		}
 	}
-	for _, one := range needed {
+	return least
+}
+
+// take takes a unit of each budget of a pod, or says which budget has none left.
+func (d *Drained) take() string {
+	for _, one := range d.needs {
 		switch {
 		case one.left > 0:
 		case one.most < 1:
@@ -158,7 +188,7 @@ func (g guards) take(d *Drained) string {
 			return one.name + " has no unit left: pods that wait for their node hold them"
 		}
 	}
-	for _, one := range needed {
+	for _, one := range d.needs {
 		one.left--
 		if d.Outcome == Returns {
 			one.held++

@@ -18,8 +18,8 @@ import (
 // HistoryParts are the facts that History needs, of the namespace of the pod.
 var HistoryParts = append(slices.Clone(HomeParts), facts.Loans, facts.Events)
 
-// Held is addresses that a node holds for a pod.
-type Held struct {
+// held is addresses that a node holds for a pod.
+type held struct {
 	Node    string       `json:"node"`
 	Network string       `json:"network"`
 	IPs     string       `json:"ips"`
@@ -51,7 +51,7 @@ type HistoryReport struct {
 	RecordedAt   *metav1.Time `json:"recordedAt,omitempty"`
 	// Subset is the WorkloadSpread that places the pod, with its subset.
 	Subset string `json:"subset,omitempty"`
-	Held   []Held `json:"held"`
+	Held   []held `json:"held"`
 	// Last is the last rebuild of the pod. Only the last one of the workload has a message.
 	Last *appsv1beta1.Rebuild `json:"last,omitempty"`
 	// Next says what the pod would get if it were rebuilt now.
@@ -63,7 +63,7 @@ type HistoryReport struct {
 // History reports on one pod name, which may have no pod now. It fails when nothing is known
 // under the name.
 func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
-	r := HistoryReport{Namespace: namespace, Pod: name, State: "None", Held: []Held{}, Events: events(f, namespace, name), Unread: f.Unread}
+	r := HistoryReport{Namespace: namespace, Pod: name, State: "None", Held: []held{}, Events: events(f, namespace, name), Unread: f.Unread}
 	pod := f.Pod(namespace, name)
 	keptAs := name
 	if pod != nil {
@@ -71,7 +71,7 @@ func History(f *facts.Facts, namespace, name string) (HistoryReport, error) {
 	}
 	for _, k := range keptFor(f, namespace, keptAs) {
 		s := k.Status
-		r.Held = append(r.Held, Held{Node: s.Node, Network: s.Network, IPs: s.IPs, State: string(s.State), Until: s.Until})
+		r.Held = append(r.Held, held{Node: s.Node, Network: s.Network, IPs: s.IPs, State: string(s.State), Until: s.Until})
 	}
 	state := recording(f, namespace, name)
 	if pod != nil {

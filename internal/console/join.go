@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,12 +39,18 @@ type Peer struct {
 	// Server is the URL of its API server for the controller, and Authority signed its certificate.
 	Server    string
 	Authority []byte
+	// Plain lets the account read PodDisruptionBudgets, too.
+	Plain bool
 }
 
-// Join makes an account in a peer that may read budgets alone, and gives its token to the controller of a cluster.
+// Join makes an account in a peer that may read budgets alone, or gives an account that was made the present rights, and gives its token to the controller of a cluster.
 func Join(ctx context.Context, here client.Client, p Peer) error {
 	for _, o := range p.objects() {
-		if err := p.There.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+		err := p.There.Create(ctx, o)
+		if role, again := o.(*rbacv1.ClusterRole); again && apierrors.IsAlreadyExists(err) {
+			err = p.There.Update(ctx, role)
+		}
+		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("make %T %s in cluster %s: %w", o, o.GetName(), p.Name, err)
 		}
 	}
@@ -68,11 +75,14 @@ func (p Peer) objects() []client.Object {
 	account := metav1.ObjectMeta{Namespace: systemNamespace, Name: peerAccount}
 	token := &corev1.Secret{ObjectMeta: *account.DeepCopy(), Type: corev1.SecretTypeServiceAccountToken}
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: peerAccount}
+	read := []string{"get", "list", "watch"}
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{limpetv1alpha1.GroupVersion.Group}, Resources: []string{"distributedpoddisruptionbudgets"}, Verbs: read}}
+	if p.Plain {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{policyv1.GroupName}, Resources: []string{"poddisruptionbudgets"}, Verbs: read})
+	}
 	return []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: account},
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: peerAccount}, Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{limpetv1alpha1.GroupVersion.Group}, Resources: []string{"distributedpoddisruptionbudgets"}, Verbs: []string{"get", "list", "watch"},
-		}}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: peerAccount}, Rules: rules},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: peerAccount},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: peerAccount},
@@ -96,6 +106,28 @@ func Leave(ctx context.Context, here client.Client, name string) error {
 		delete(c.AuthInfos, name)
 		return nil
 	})
+}
+
+// DeclareGone takes a cluster out of all budgets of a cluster that name it, and returns their names. Those that remain agree
+// without it.
+func DeclareGone(ctx context.Context, here client.Client, name string) (changed []string, err error) {
+	var all limpetv1alpha1.DistributedPodDisruptionBudgetList
+	if err := here.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("list DistributedPodDisruptionBudgets: %w", err)
+	}
+	for i := range all.Items {
+		b := &all.Items[i]
+		left := slices.DeleteFunc(slices.Clone(b.Spec.Federation), func(p limpetv1alpha1.BudgetPeer) bool { return p.Cluster == name })
+		if len(left) == len(b.Spec.Federation) {
+			continue
+		}
+		b.Spec.Federation = left
+		if err := here.Update(ctx, b); err != nil {
+			return changed, fmt.Errorf("take cluster %s out of DistributedPodDisruptionBudget %s/%s: %w", name, b.Namespace, b.Name, err)
+		}
+		changed = append(changed, b.Namespace+"/"+b.Name)
+	}
+	return changed, nil
 }
 
 // changePeers changes the kubeconfig of the controller for peers.

@@ -10,8 +10,8 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// LostPod is a pod that moved or lost its addresses at its last rebuild.
-type LostPod struct {
+// lostPod is a pod that moved or lost its addresses at its last rebuild.
+type lostPod struct {
 	Namespace string              `json:"namespace"`
 	Pod       string              `json:"pod"`
 	Outcome   appsv1beta1.Outcome `json:"outcome"`
@@ -25,23 +25,23 @@ type LostPod struct {
 
 // LostReport lists such pods, the newest first.
 type LostReport struct {
-	Pods   []LostPod      `json:"pods"`
+	Pods   []lostPod      `json:"pods"`
 	Unread []facts.Unread `json:"unread,omitempty"`
 }
 
 // Lost lists the pods of all PersistentPodStates that were read.
 func Lost(f *facts.Facts) LostReport {
-	report := LostReport{Pods: []LostPod{}, Unread: f.Unread}
+	report := LostReport{Pods: []lostPod{}, Unread: f.Unread}
 	for i := range f.States {
 		for _, r := range lastRebuilds(&f.States[i]) {
 			if r.Outcome != appsv1beta1.Kept {
-				report.Pods = append(report.Pods, LostPod{
+				report.Pods = append(report.Pods, lostPod{
 					f.States[i].Namespace, r.Pod, r.Outcome, r.Cause, r.Message, r.From, r.To, r.Time.Time, remedies[r.Cause],
 				})
 			}
 		}
 	}
-	slices.SortStableFunc(report.Pods, func(a, b LostPod) int { return b.Time.Compare(a.Time) })
+	slices.SortStableFunc(report.Pods, func(a, b lostPod) int { return b.Time.Compare(a.Time) })
 	return report
 }
 
@@ -77,7 +77,7 @@ var remedies = map[string]string{
 	pin.ReasonSubsetElsewhere: "give the subset of the WorkloadSpread the recorded node",
 	pin.CauseLabelMissing:     "label the node with each key of the topology",
 	pin.CauseSameTopology:     "use kubernetes.io/hostname as topology",
-	pin.CauseReleased:         "nothing, if it was meant: limpet.dev/release-on or release-after let the pod go",
+	pin.CauseReleased:         "nothing, if it was meant: limpet.dev/leave-on or leave-after let the pod go",
 	pin.CauseRecalled:         "nothing: another node had the addresses of a later pod",
 	pin.CauseNotPinned:        "run two replicas of limpet-controller on two nodes: kubectl limpet status",
 	pin.CauseExpired:          "ask for a longer time with limpet.dev/keep",

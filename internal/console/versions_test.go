@@ -5,11 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/limpet-io/limpet/internal/console"
 	"github.com/limpet-io/limpet/internal/console/facts"
 )
+
+// tell makes leader and plugins tell their versions. That of agents is v1.2.3.
+func tell(f *facts.Facts, leader, plugin string) {
+	f.Leader = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("limpet-controller-7f_" + leader + "_0a1b")}}
+	for i := range f.Pools {
+		f.Pools[i].Status.AgentVersion, f.Pools[i].Status.PluginVersion = "v1.2.3", plugin
+	}
+}
 
 // TestVersions compares a cluster of two nodes, in which one program differs, with its controller.
 func TestVersions(t *testing.T) {
@@ -30,8 +39,12 @@ func TestVersions(t *testing.T) {
 		"an injected container": {change: func(f *facts.Facts) {
 			f.Own[0].Spec.Containers = append([]corev1.Container{{Name: "proxy", Image: "proxy:v9"}}, f.Own[0].Spec.Containers...)
 		}, same: true},
-		"no controller":           {change: func(f *facts.Facts) { f.Controllers = nil }, want: []string{"not installed"}},
-		"pods that were not read": {change: func(f *facts.Facts) { f.Unread = []facts.Unread{{Kind: "pods of limpet-system"}} }, same: true},
+		"agents tell other versions than tags": {change: func(f *facts.Facts) { tell(f, "v1.2.3", "v1.2.3") }, client: "v1.2.3", same: true},
+		"an agent by the same tag":             {change: func(f *facts.Facts) { tell(f, "v1.3.0", "v1.2.3") }, client: "v1.3.0", want: []string{"agent and plugin (v1.2.3) differ from the controller (v1.3.0)"}},
+		"a plugin of another program":          {change: func(f *facts.Facts) { tell(f, "v1.2.3", "v1.2.0") }, client: "v1.2.3", want: []string{"the plugin (v1.2.0) differs from its agent (v1.2.3)"}},
+		"a client of the next year":            {change: func(f *facts.Facts) { tell(f, "v1.2.3", "v1.2.3") }, client: "v1.4.0", same: true, want: []string{"the client (v1.4.0) differs from the controller (v1.2.3), by more than one minor version"}},
+		"no controller":                        {change: func(f *facts.Facts) { f.Controllers = nil }, want: []string{"not installed"}},
+		"pods that were not read":              {change: func(f *facts.Facts) { f.Unread = []facts.Unread{{Kind: "pods of limpet-system"}} }, same: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

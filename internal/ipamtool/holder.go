@@ -12,28 +12,28 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// State says how addresses are held.
-type State string
+// state says how addresses are held.
+type state string
 
 const (
 	// Attached addresses belong to a container.
-	Attached State = "attached"
+	Attached state = "attached"
 	// Reserved addresses are kept for their owner.
-	Reserved State = "reserved"
+	Reserved state = "reserved"
 )
 
-// Loan says what an address that follows its pod is on this node, if it is on loan.
-type Loan string
+// loan says what an address that follows its pod is on this node, if it is on loan.
+type loan string
 
 const (
 	// Lent addresses are those of a node whose pod is on another node.
-	Lent Loan = "lent"
+	Lent loan = "lent"
 	// Guest addresses are those of a pod whose address is another node's.
-	Guest Loan = "guest"
+	Guest loan = "guest"
 )
 
 // loanOf returns what the epochs of a record say.
-func loanOf(lent, guest int64) Loan {
+func loanOf(lent, guest int64) loan {
 	switch {
 	case lent != 0:
 		return Lent
@@ -52,8 +52,8 @@ type Holder struct {
 	PodUID          string           `json:"podUID,omitempty"`
 	Interface       string           `json:"interface"`
 	IPs             []netip.Addr     `json:"ips"`
-	State           State            `json:"state"`
-	Loan            Loan             `json:"loan,omitempty"`
+	State           state            `json:"state"`
+	Loan            loan             `json:"loan,omitempty"`
 	ContainerID     string           `json:"containerID"`
 	Since           time.Time        `json:"since"`
 	AgeSeconds      int64            `json:"ageSeconds"`

@@ -44,9 +44,9 @@ type Board struct {
 	Partial   bool              `json:"partial"`
 	Programs  []console.Program `json:"programs"`
 	Needs     []console.Problem `json:"needs"`
-	Nodes     []Node            `json:"nodes"`
+	Nodes     []node            `json:"nodes"`
 	Workloads []Workload        `json:"workloads"`
-	Spreads   []Spread          `json:"spreads"`
+	Spreads   []spread          `json:"spreads"`
 	Budgets   []Budget          `json:"budgets"`
 	Notes     []Note            `json:"notes"`
 }
@@ -61,7 +61,7 @@ func Plan(f *facts.Facts, namespace string) Board {
 	b.Nodes = keepParts(&b, Addresses, "nodes", "addresses in use", nodes(f), mostNodes, mostAllUsed)
 	b.Workloads = keepParts(&b, Workloads, "PersistentPodStates", "pods", workloads(f), mostWorkloads, mostAllPods)
 	b.Spreads = keep(&b, Spreads, "WorkloadSpreads", spreads(f), mostSpreads)
-	b.Budgets = keepParts(&b, Budgets, "budgets", "holders and requests", budgets(f), mostBudgets, mostAllHolders)
+	b.Budgets = keepParts(&b, Budgets, "budgets", "holders, requests and places", budgets(f), mostBudgets, mostAllHolders)
 	return b
 }
 
@@ -72,7 +72,8 @@ func unread(kinds []facts.Unread) []Note {
 		"borrowedaddresses.limpet.dev": {Addresses, Workloads},
 		"pods":                         {Addresses, Workloads, Budgets}, "persistentpodstates.apps.kruise.io": {Workloads}, "events": {Workloads},
 		"workloadspreads.apps.kruise.io": {Spreads}, "podunavailablebudgets.policy.kruise.io": {Budgets},
-		"poddisruptionbudgets.policy": {Budgets}, "replicasets.apps": {Budgets}, "disruptionbooks.limpet.dev": {Budgets},
+		"distributedpoddisruptionbudgets.limpet.dev": {Budgets},
+		"poddisruptionbudgets.policy":                {Budgets}, "replicasets.apps": {Budgets}, "disruptionbooks.limpet.dev": {Budgets},
 	}
 	notes := []Note{}
 	for _, u := range kinds {
@@ -126,12 +127,14 @@ const (
 	mostSubsets    = 64  // of one spread
 	mostPast       = 8   // of one pod
 	mostHolders    = 50  // of one budget, and the same number of requests that wait
+	mostPlaces     = 200 // of one budget with groups
 	mostNetworks   = 16  // of one node
 	mostUsed       = 1024
 	mostSets       = 16
 	mostAllPods    = 5_000   // of all workloads together
 	mostAllHolders = 5_000   // of all budgets together
 	mostAllUsed    = 100_000 // of all nodes together
+	mostWork       = 20_000  // pods times budgets of one namespace whose places are drawn
 	longest        = 400
 )
 

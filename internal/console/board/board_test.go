@@ -222,11 +222,18 @@ func TestBudgets(t *testing.T) {
 		DisruptionBudgets: []policyv1.PodDisruptionBudget{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: selected.Spec.Selector},
 		}},
+		Divided: []limpetv1alpha1.DistributedPodDisruptionBudget{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "sites"}, Spec: limpetv1alpha1.DistributedPodDisruptionBudgetSpec{Selector: selected.Spec.Selector},
+			Status: limpetv1alpha1.DistributedPodDisruptionBudgetStatus{
+				Site: "blue/shop/sites", Shares: []limpetv1alpha1.BudgetShare{{Number: 1, WaitingSince: new(metav1.NewTime(now))}},
+				FederatedStatuses: []limpetv1alpha1.FederatedStatus{{Site: "red/shop/sites", Share: 2, Problem: "cannot be read"}},
+			},
+		}},
 		Books: []limpetv1alpha1.DisruptionBook{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "some-book"},
 			Entries:    limpetv1alpha1.DisruptionEntries{{Pod: "web-1", By: "alice", Since: metav1.NewMicroTime(now)}},
 			Waiting:    limpetv1alpha1.WaitingRequests{{Pod: "web-4", By: "bob"}, {Pod: "db-0", By: "carol"}},
-			Decisions:  limpetv1alpha1.BookedDecisions{{Pod: "web-4", Budgets: []string{"web"}}, {Pod: "db-0", Budgets: []string{"db"}}},
+			Decisions:  limpetv1alpha1.BookedDecisions{{Pod: "web-4", Budgets: []string{"web", "dpdb/sites"}}, {Pod: "db-0", Budgets: []string{"db"}}},
 		}},
 	}
 	var got []string
@@ -238,10 +245,14 @@ func TestBudgets(t *testing.T) {
 		for _, h := range b.Waiting {
 			line += fmt.Sprintf("; %s waits %s", h.Pod, h.By)
 		}
+		for _, s := range b.Sites {
+			line += fmt.Sprintf("; %s has %d %s", s.Site, s.Share, s.Says)
+		}
 		got = append(got, line)
 	}
 	want := []string{
 		"PodUnavailableBudget api; api-1-x is not available: Pending ",
+		"DistributedPodDisruptionBudget sites; web-1 is not available: Pending alice; web-2 is not available: Pending ; web-4 waits bob; blue/shop/sites has 1 waits for a unit; red/shop/sites has 2 cannot be read",
 		"PodUnavailableBudget web; web-1 may be deleted or evicted alice; web-2 is not available: Pending ; web-3 may be changed in place ; web-4 waits bob",
 		"PodDisruptionBudget web; web-1 is not available: Pending ; web-2 is not available: Pending ",
 	}
@@ -363,7 +374,7 @@ func TestAllEntriesTogetherAreBounded(t *testing.T) {
 		{Section: board.Needs, Text: "1205 problems are left out: the page shows 200"},
 		{Section: board.Addresses, Text: "5000 addresses in use are left out: the page shows 100000 of all nodes together"},
 		{Section: board.Workloads, Text: "85150 pods are left out: the page shows 5000 of all PersistentPodStates together"},
-		{Section: board.Budgets, Text: "25050 holders and requests are left out: the page shows 5000 of all budgets together"},
+		{Section: board.Budgets, Text: "25050 holders, requests and places are left out: the page shows 5000 of all budgets together"},
 	}
 	if diff := cmp.Diff(want, b.Notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)

@@ -7,8 +7,8 @@ import (
 	"github.com/limpet-io/limpet/internal/console/facts"
 )
 
-// Spread is a WorkloadSpread with its subsets.
-type Spread struct {
+// spread is a WorkloadSpread with its subsets.
+type spread struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
 	Target    string   `json:"target"`
@@ -41,18 +41,18 @@ func (b *Board) addStatus(f *facts.Facts) {
 }
 
 // spreads returns all spreads in the order of their names.
-func spreads(f *facts.Facts) []entry[Spread] {
-	all := []entry[Spread]{}
+func spreads(f *facts.Facts) []entry[spread] {
+	all := []entry[spread]{}
 	for i := range f.Spreads {
 		s, target := &f.Spreads[i], &f.Spreads[i].Spec.TargetReference
-		all = append(all, entry[Spread]{key{s.Namespace, s.Name}, func() Spread {
-			out := Spread{s.Namespace, s.Name, short(target.Kind + "/" + target.Name), []Subset{}}
+		all = append(all, entry[spread]{key{s.Namespace, s.Name}, func() spread {
+			out := spread{s.Namespace, s.Name, short(target.Kind + "/" + target.Name), []Subset{}}
 			for _, subset := range s.Status.SubsetStatuses[:min(len(s.Status.SubsetStatuses), mostSubsets)] {
 				out.Subsets = append(out.Subsets, Subset{short(subset.Name), subset.Replicas, subset.MissingReplicas})
 			}
 			return out
 		}})
 	}
-	slices.SortFunc(all, func(a, b entry[Spread]) int { return a.compare(b.key) })
+	slices.SortFunc(all, func(a, b entry[spread]) int { return a.compare(b.key) })
 	return all
 }

@@ -16,8 +16,8 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// Node is a node with its networks.
-type Node struct {
+// node is a node with its networks.
+type node struct {
 	Name     string    `json:"name"`
 	State    string    `json:"state"`
 	Networks []Network `json:"networks"`
@@ -45,22 +45,22 @@ type Set struct {
 	More int `json:"more"`
 }
 
-// Use says how an address is used.
-type Use string
+// use says how an address is used.
+type use string
 
 // Uses of an address. Disputed is an address that is reserved for one pod while another has it. Lent is one that a pod of another
 // node may have.
 const (
-	Attached Use = "A"
-	Reserved Use = "R"
-	Disputed Use = "D"
-	Lent     Use = "L"
+	Attached use = "A"
+	Reserved use = "R"
+	Disputed use = "D"
+	Lent     use = "L"
 )
 
 // Used is an address with its holder.
 type Used struct {
 	IP  string `json:"ip"`
-	Use Use    `json:"use"`
+	Use use    `json:"use"`
 	Pod string `json:"pod"`
 	// Other is the second holder of a disputed address, and the node that has a lent one, if any has.
 	Other string `json:"other,omitempty"`
@@ -71,30 +71,30 @@ type Used struct {
 }
 
 // nodes returns the nodes in the order of their names. A pool without a node has its place too.
-func nodes(f *facts.Facts) []sized[Node] {
-	found, pools, used := map[string]*Node{}, map[string][]*limpetv1alpha1.NodeIPPoolStatus{}, holders(f)
+func nodes(f *facts.Facts) []sized[node] {
+	found, pools, used := map[string]*node{}, map[string][]*limpetv1alpha1.NodeIPPoolStatus{}, holders(f)
 	for i := range f.Nodes {
-		found[f.Nodes[i].Name] = &Node{Name: f.Nodes[i].Name, State: state(&f.Nodes[i]), Networks: []Network{}}
+		found[f.Nodes[i].Name] = &node{Name: f.Nodes[i].Name, State: state(&f.Nodes[i]), Networks: []Network{}}
 	}
 	for i := range f.Pools {
 		s := &f.Pools[i].Status
 		if found[s.Node] == nil {
-			found[s.Node] = &Node{Name: short(s.Node), State: "Unknown", Networks: []Network{}}
+			found[s.Node] = &node{Name: short(s.Node), State: "Unknown", Networks: []Network{}}
 		}
 		pools[s.Node] = append(pools[s.Node], s)
 	}
-	all := []sized[Node]{}
+	all := []sized[node]{}
 	for _, name := range slices.SortedFunc(maps.Keys(found), byName) {
-		whole := sync.OnceValue(func() Node { return found[name].with(pools[name], used[name]) })
-		all = append(all, sized[Node]{
-			key: key{name, name}, parts: func() int { return sum(whole().used()) }, cut: func(most int) Node { return whole().cut(most) },
+		whole := sync.OnceValue(func() node { return found[name].with(pools[name], used[name]) })
+		all = append(all, sized[node]{
+			key: key{name, name}, parts: func() int { return sum(whole().used()) }, cut: func(most int) node { return whole().cut(most) },
 		})
 	}
 	return all
 }
 
 // with returns a node with its networks in the order of their names.
-func (n *Node) with(pools []*limpetv1alpha1.NodeIPPoolStatus, used map[netip.Addr]Used) Node {
+func (n *node) with(pools []*limpetv1alpha1.NodeIPPoolStatus, used map[netip.Addr]Used) node {
 	slices.SortFunc(pools, func(a, b *limpetv1alpha1.NodeIPPoolStatus) int { return strings.Compare(a.Network, b.Network) })
 	whole := *n
 	whole.More = max(0, len(pools)-mostNetworks)
@@ -105,7 +105,7 @@ func (n *Node) with(pools []*limpetv1alpha1.NodeIPPoolStatus, used map[netip.Add
 }
 
 // sets returns all range sets of a node.
-func (n Node) sets() (sets []*Set) {
+func (n node) sets() (sets []*Set) {
 	for i := range n.Networks {
 		for j := range n.Networks[i].Sets {
 			sets = append(sets, &n.Networks[i].Sets[j])
@@ -115,7 +115,7 @@ func (n Node) sets() (sets []*Set) {
 }
 
 // used returns how many addresses are used of each range set.
-func (n Node) used() (numbers []int) {
+func (n node) used() (numbers []int) {
 	for _, s := range n.sets() {
 		numbers = append(numbers, len(s.Used))
 	}
@@ -123,7 +123,7 @@ func (n Node) used() (numbers []int) {
 }
 
 // cut leaves out what exceeds a number of addresses. A set that lacks some is not drawn whole: they would look free.
-func (n Node) cut(most int) Node {
+func (n node) cut(most int) node {
 	shares := share(n.used(), most, func(int) string { return n.Name })
 	for i, s := range n.sets() {
 		if left := len(s.Used) - shares[i]; left > 0 {

@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,7 @@ type Facts struct {
 	Own               []corev1.Pod // of the namespace of Limpet
 	Events            []corev1.Event
 	Pools             []limpetv1alpha1.NodeIPPool
+	Leader            *coordinationv1.Lease // of the controller
 	Reservations      []limpetv1alpha1.IPReservation
 	States            []appsv1beta1.PersistentPodState
 	Spreads           []appsv1beta1.WorkloadSpread

@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +23,7 @@ import (
 var (
 	Controllers = objectOf("deployment "+Controller, Namespace, Controller, func(f *Facts, o *appsv1.Deployment) { f.Controllers = o })
 	Agents      = objectOf("daemonset "+Agent, Namespace, Agent, func(f *Facts, o *appsv1.DaemonSet) { f.Agents = o })
+	Leader      = objectOf("lease "+Controller, Namespace, Controller, func(f *Facts, o *coordinationv1.Lease) { f.Leader = o })
 	Mutating    = objectOf("mutatingwebhookconfigurations.admissionregistration.k8s.io", "", Controller,
 		func(f *Facts, o *admissionv1.MutatingWebhookConfiguration) { f.Mutating = o })
 	Validating = objectOf("validatingwebhookconfigurations.admissionregistration.k8s.io", "", Controller,

@@ -148,7 +148,7 @@ func Drain(w io.Writer, s Style, r console.DrainReport) {
 	}
 	fmt.Fprintf(w, "%d return when their node is uncordoned, %d move, %d end, %d cannot go\n", r.Returns, r.Moves, r.Ends, r.Blocked)
 	if r.Waves > 1 {
-		fmt.Fprintf(w, "%d waves: each waits until the pods of the wave before it are available again\n", r.Waves)
+		fmt.Fprintf(w, "%d waves; no order of the pods needs fewer than %d. Each waits until the pods of the wave before it are available again\n", r.Waves, r.LeastWaves)
 	}
 }
 
@@ -162,12 +162,17 @@ func Audit(w io.Writer, s Style, r console.AuditReport) {
 func Eviction(w io.Writer, r console.EvictionReport) {
 	if r.Allowed {
 		fmt.Fprintf(w, "eviction of %s/%s: allowed now\n", r.Namespace, r.Pod)
-		return
+	} else {
+		fmt.Fprintf(w, "eviction of %s/%s: refused (%d): %s\n", r.Namespace, r.Pod, r.Code, r.Message)
 	}
-	fmt.Fprintf(w, "eviction of %s/%s: refused (%d): %s\n", r.Namespace, r.Pod, r.Code, r.Message)
 	for _, c := range r.Causes {
 		fmt.Fprintf(w, "  %s\n", c)
 	}
+	for _, b := range r.Budgets {
+		fmt.Fprintf(w, "pods of %s/%s: ", b.Namespace, b.Name)
+		ring(w, b.Places)
+	}
+	unread(w, r.Unread)
 }
 
 // Explain prints the answer to one question.

@@ -8,6 +8,20 @@ import (
 	"github.com/limpet-io/limpet/internal/console/text"
 )
 
+// TestWavesAndTheirLowerBound prints the waves of a plan.
+func TestWavesAndTheirLowerBound(t *testing.T) {
+	for want, r := range map[string]console.DrainReport{
+		"": {Waves: 1, LeastWaves: 1},
+		"3 waves; no order of the pods needs fewer than 2. Each waits until the pods of the wave before it are available again\n": {Waves: 3, LeastWaves: 2},
+	} {
+		var out strings.Builder
+		text.Drain(&out, text.Style{}, r)
+		if got := strings.TrimPrefix(out.String(), "0 return when their node is uncordoned, 0 move, 0 end, 0 cannot go\n"); got != want {
+			t.Errorf("the plan says %q, want %q", got, want)
+		}
+	}
+}
+
 // TestWideAddsRowsAndNodes prints a plan and a status narrow and wide.
 func TestWideAddsRowsAndNodes(t *testing.T) {
 	plan := console.DrainReport{Pods: []console.Drained{

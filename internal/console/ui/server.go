@@ -39,8 +39,8 @@ const (
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Server serves the page. Its data need the token.
-type Server struct {
+// server serves the page. Its data need the token.
+type server struct {
 	hub   *Hub
 	token string
 	hosts []string
@@ -54,7 +54,7 @@ func Serve(ctx context.Context, listener net.Listener, hub *Hub, token string) e
 	if err != nil {
 		return fmt.Errorf("read the address of the page: %w", err)
 	}
-	s := &Server{hub: hub, token: token, hosts: []string{"127.0.0.1:" + port, "localhost:" + port}}
+	s := &server{hub: hub, token: token, hosts: []string{"127.0.0.1:" + port, "localhost:" + port}}
 	server := endpoint.NewServer(ctx, s, requestTimeout, writeTimeout, logr.Discard())
 	looked, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -90,7 +90,7 @@ func Address(listener net.Listener, token string) string {
 }
 
 // ServeHTTP answers reads that name this server as their host. A name of an attacker that resolves to loopback is another.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 		"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
@@ -127,7 +127,7 @@ func file(w http.ResponseWriter, r *http.Request) {
 }
 
 // live streams boards to a page that shows the token.
-func (s *Server) live(w http.ResponseWriter, r *http.Request) {
+func (s *server) live(w http.ResponseWriter, r *http.Request) {
 	shown := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	from := r.Header.Get("Sec-Fetch-Site")
 	switch {
@@ -145,7 +145,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream writes what is found until the client leaves.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	if out.SetReadDeadline(time.Time{}) != nil || out.Flush() != nil {

@@ -238,8 +238,10 @@ class Need {
   }
 }
 
+const stances = { MayGo: "● may go", MustStay: "◆ must stay", Away: "○ is away" };
+
 class Budget extends Fold {
-  text(b) { return `${b.namespace}/${b.name} ` + [...b.holders, ...b.waiting].map((h) => `${h.pod} ${h.by || ""}`).join(" "); }
+  text(b) { return `${b.namespace}/${b.name} ` + [...b.holders, ...b.waiting, ...(b.places || [])].map((h) => `${h.pod} ${h.by || ""}`).join(" "); }
   heading(b) {
     return [make("h3", "", `${b.namespace}/${b.name}`), ` ${b.kind}: `, make("span", b.allowed > 0 ? "good" : "bad", `${b.allowed} more may go`),
       `, ${b.available} of ${b.total} available, ${b.desired} needed, ${b.holders.length} hold units, ${b.waiting.length} wait`,
@@ -248,7 +250,11 @@ class Budget extends Fold {
   contents(b) {
     const row = (what) => (h) => [what, h.pod, h.why, h.by || "", h.since ? clock(h.since) : ""];
     const rows = [...b.holders.map(row("holds a unit")), ...b.waiting.map(row("waits"))];
-    return [rows.length ? table(["", "Pod", "Why", "Asked by", "Since"], rows) : make("p", "soft", "no pod holds a unit"),
+    const sites = (b.sites || []).map((s) => [s.site, `${s.share}`, s.says || "", s.since ? clock(s.since) : ""]);
+    const places = (b.places || []).map((p) => make("span", "", `${stances[p.state][0]} ${p.pod}`));
+    return [places.length ? make("div", "", make("p", "soft", Object.values(stances).join(", ")), make("p", "legend", ...places)) : "",
+      rows.length ? table(["", "Pod", "Why", "Asked by", "Since"], rows) : make("p", "soft", "no pod holds a unit"),
+      sites.length ? table(["Site", "Share", "", "Since"], sites) : "",
       b.more ? make("p", "note", `${b.more} are left out`) : ""];
   }
 }
