@@ -123,6 +123,7 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 		{reservation.OwnerAnnotation: "db", reservation.KeepAnnotation: "10m"},
 		{reservation.KeepAnnotation: ""},
 		{policyv1beta1.AnnotationDrainFirst: "10s"},
+		{policyv1beta1.AnnotationLifecycle: "x"},
 		{reservation.NetworkSelections[0]: `[{"name":"a","ipam-claim-reference":"b"}]`},
 		{reservation.NetworkSelections[0]: "a"},
 		{reservation.RetainAnnotation: "10", reservation.ModeAnnotation: "required", "example.com/other": "x"},

@@ -311,11 +311,12 @@ func ConcernOf(pod *corev1.Pod) Concern {
 	asks := retains(pod)
 	_, mode := pod.Annotations[reservation.ModeAnnotation]
 	_, drains := pod.Annotations[policyv1beta1.AnnotationDrainFirst]
+	_, hooked := pod.Annotations[policyv1beta1.AnnotationLifecycle]
 	returns := returnsUnderItsName(pod)
 	switch {
 	case (asks && returns || asksForOwner(pod)) && !pod.Spec.HostNetwork || refersToClaim(pod): // such a pod has the addresses of its node
 		return Retention
-	case asks || mode || returns || drains:
+	case asks || mode || returns || drains || hooked:
 		return Preference
 	case mayHaveSubset(pod):
 		return Subset

@@ -16,9 +16,7 @@ import (
 // A pod that follows was a guest. It goes home, also where the range of its address is not in the Node.
 func TestAGuestGoesHomeToARangeOfTheNodeNetwork(t *testing.T) {
 	env.Since(t, 31, "CEL functions for networks")
-	for _, o := range env.Manifest(t, "deploy/node-network/rbac.yaml") {
-		env.Create(t, o)
-	}
+	env.AsControllerWithNetworks(t)
 	home, away := putNode(t), putNode(t)
 	settings := &limpetv1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: limpetv1alpha1.NodeNetworkName}}
 	settings.Spec.Ranges = []limpetv1alpha1.NodeRange{{Node: home.Name, CIDR: "10.199.1.0/24"}}

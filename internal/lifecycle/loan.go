@@ -180,8 +180,12 @@ func (f LoanFacts) next(tx *persistence.Tx, owner reservation.Owner, step loan.S
 	}
 	r.BootID, r.Lent, r.Guest = now.BootID, step.Record.Lent, step.Record.Guest
 	r.Mode, r.Retain, r.Deadline.For = reservation.Follow, reservation.Forever, reservation.Forever
-	if f.Record.Lent != 0 && step.Record.Lent == 0 {
+	back := f.Record.Lent != 0 && step.Record.Lent == 0
+	if back {
 		r.Deadline.From = now // what gave up the reservation of before does not mean this one
+	}
+	if back || f.Record.Guest != step.Record.Guest { // the container that had the addresses last may be elsewhere
+		r.ContainerID = ""
 	}
 	r.Seq, err = tx.NextSeq() // of several versions, a rebuild takes this one
 	return r, err

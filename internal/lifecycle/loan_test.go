@@ -268,3 +268,33 @@ func TestLoansAreNotFreed(t *testing.T) {
 		}
 	}
 }
+
+// TestTheContainerThatHadTheAddresses is forgotten when they may have been elsewhere since: on a shared segment an ADD asks then.
+func TestTheContainerThatHadTheAddresses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		has  reservation.Reservation
+		step loan.Step
+		want string
+	}{
+		"lent, and home again":        {loaned("boot", 7, 0), loan.Step{Reserve: true}, ""},
+		"a guest, and borrowed again": {loaned("boot", 0, 7), loan.Step{Record: loan.Record{Guest: 9}}, ""},
+		"a guest, confirmed":          {loaned("boot before", 0, 7), loan.Step{Record: loan.Record{Guest: 7}}, "c"},
+		"at home, confirmed":          {loaned("boot before", 0, 0), loan.Step{}, "c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := persistence.New(persistence.Options{Dir: t.TempDir()})
+			tc.has.ContainerID, tc.step.Verb, tc.step.Record.Confirmed = "c", loan.Write, true
+			must(t, s.Update(t.Context(), func(tx *persistence.Tx) error {
+				must(t, tx.PutReservation(tc.has))
+				return lifecycle.WriteLoan(tx, tc.has.Owner, tc.has.Addresses, tc.step, now)
+			}))
+			view(t, s, func(tx *persistence.Tx) error {
+				r, _, err := tx.Reservation(tc.has.Owner)
+				if r.ContainerID != tc.want {
+					t.Errorf("container %q, want %q", r.ContainerID, tc.want)
+				}
+				return err
+			})
+		})
+	}
+}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // rights of the controller.
 func TestTheStatusFollowsTheNodes(t *testing.T) {
 	env.Since(t, 31, "CEL functions for networks")
-	as := rights(t)
+	as := env.AsControllerWithNetworks(t)
 	o := &v1alpha1.NodeNetwork{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.NodeNetworkName}, Spec: v1alpha1.NodeNetworkSpec{MTU: 1450}}
 	mgr := env.NewManager(t, cluster.CacheOptions(controller.Needs()))
 	c := env.As(t, as)
@@ -93,17 +93,3 @@ type statusWriter struct {
 }
 
 func (w statusWriter) Status() client.SubResourceWriter { return w.status.Status() }
-
-// rights applies the roles of the controller, and waits until they count.
-func rights(t *testing.T) *rest.Config {
-	t.Helper()
-	as := env.AsController(t)
-	for _, o := range env.Manifest(t, "deploy/node-network/rbac.yaml") {
-		env.Create(t, o)
-	}
-	c := env.As(t, as)
-	testenv.Eventually(t, func() error {
-		return client.IgnoreNotFound(c.Get(t.Context(), client.ObjectKey{Name: v1alpha1.NodeNetworkName}, &v1alpha1.NodeNetwork{}))
-	})
-	return as
-}

@@ -136,8 +136,8 @@ func (c choice) decide(s *Subset, reason Reason, message string) Decision {
 	return d
 }
 
-// Passes reports whether a decision passes over an earlier subset because that one is full.
-func (d Decision) Passes(in Input) bool {
+// passes reports whether a decision passes over an earlier subset because that one is full.
+func (d Decision) passes(in Input) bool {
 	c := choice{spread: in.Spread, slots: in.Slots}
 	for i := range in.Spread.Subsets {
 		s := &in.Spread.Subsets[i]
@@ -244,7 +244,7 @@ func InputOf(f Facts) Input {
 // A creation beside the others shows the same while the workload is updated, so that such a creation
 // may wait, and takes over no entry. pods are all pods and entries of the workload.
 func Replaces(f Facts, in Input, d Decision, pods int64, size int32) bool {
-	return f.Wants == UnknownWants && in.Earlier == "" && d.Passes(in) && pods >= int64(size)
+	return f.Wants == UnknownWants && in.Earlier == "" && d.passes(in) && pods >= int64(size)
 }
 
 // older reports whether an entry was made before another one.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -36,6 +37,22 @@ func (e *Env) Change(t testing.TB, o client.Object, edit func()) {
 		e.Read(t, client.ObjectKeyFromObject(o), o)
 		edit()
 		return e.Client.Update(t.Context(), o)
+	})
+}
+
+// ChangeStatus edits the status of an object until no other writer is in between. It begins with the object as it is given.
+func (e *Env) ChangeStatus(t testing.TB, o client.Object, edit func()) {
+	t.Helper()
+	Eventually(t, func() error {
+		edit()
+		err := e.Client.Status().Update(t.Context(), o)
+		switch {
+		case apierrors.IsConflict(err):
+			e.Read(t, client.ObjectKeyFromObject(o), o)
+		case err != nil:
+			t.Fatalf("update status of %T %s: %v", o, o.GetName(), err)
+		}
+		return err
 	})
 }
 

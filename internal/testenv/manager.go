@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // ControllerUser is the service account of deploy/controller.
@@ -36,6 +39,7 @@ func (e *Env) AsController(t testing.TB) *rest.Config {
 	t.Helper()
 	as := rest.CopyConfig(e.Config)
 	as.Impersonate.UserName = ControllerUser
+	as.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateWatches{next, e} })
 	if !e.granted {
 		e.apply(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: controllerNamespace}})
 		for _, o := range e.Manifest(t, "deploy/controller/rbac.yaml") {
@@ -73,6 +77,20 @@ func (e *Env) awaitRights(t testing.TB, as *rest.Config) {
 		}
 		return c.List(t.Context(), &corev1.NodeList{}, client.Limit(1))
 	})
+}
+
+// AsControllerWithNetworks is AsController with the rights of deploy/node-network until the test ends.
+func (e *Env) AsControllerWithNetworks(t testing.TB) *rest.Config {
+	t.Helper()
+	as := e.AsController(t)
+	for _, o := range e.Manifest(t, "deploy/node-network/rbac.yaml") {
+		e.Create(t, o)
+	}
+	c := e.As(t, as)
+	Eventually(t, func() error {
+		return client.IgnoreNotFound(c.Get(t.Context(), client.ObjectKey{Name: limpetv1alpha1.NodeNetworkName}, &limpetv1alpha1.NodeNetwork{}))
+	})
+	return as
 }
 
 // awaitPolicies waits until the policies of pods hold: an API server learns them some moments later.

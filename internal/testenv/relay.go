@@ -6,10 +6,11 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Relay passes connections on to the API server. A test can cut it, which is an outage for all who
-// use it.
+// use it, freeze it, so that connections stay open and nothing passes, or slow it down.
 type Relay struct {
 	Address string // host:port
 	to      string
@@ -17,6 +18,8 @@ type Relay struct {
 	mu    sync.Mutex
 	l     net.Listener // nil while it is cut
 	conns map[net.Conn]bool
+	thaw  chan struct{} // closed when something passes again; nil while all passes
+	late  time.Duration
 }
 
 // Relay starts a relay to the API server.
@@ -29,10 +32,58 @@ func (e *Env) Relay(t testing.TB) *Relay {
 	if to.Host == "" {
 		to.Host = e.Config.Host
 	}
-	r := &Relay{Address: "127.0.0.1:0", to: to.Host, conns: map[net.Conn]bool{}}
+	r := &Relay{Address: FreeAddress(t), to: to.Host, conns: map[net.Conn]bool{}}
 	r.Mend(t)
-	t.Cleanup(r.Cut)
+	t.Cleanup(func() {
+		r.Cut()
+		r.Thaw()
+	})
 	return r
+}
+
+// Freeze lets nothing pass, with connections open, until Thaw.
+func (r *Relay) Freeze() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.thaw == nil {
+		r.thaw = make(chan struct{})
+	}
+}
+
+// Thaw lets everything pass again, also what came meanwhile.
+func (r *Relay) Thaw() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.thaw != nil {
+		close(r.thaw)
+		r.thaw = nil
+	}
+}
+
+// Slow lets each piece pass after a time.
+func (r *Relay) Slow(late time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = late
+}
+
+// Write is the writer to one side of a connection.
+func (w slowed) Write(piece []byte) (int, error) {
+	w.r.mu.Lock()
+	thaw, late := w.r.thaw, w.r.late
+	w.r.mu.Unlock()
+	if thaw != nil {
+		<-thaw
+	}
+	if late > 0 {
+		<-time.NewTimer(late).C
+	}
+	return w.to.Write(piece) //nolint:wrapcheck // of a connection
+}
+
+type slowed struct {
+	r  *Relay
+	to net.Conn
 }
 
 // Mend lets connections pass again.
@@ -44,7 +95,7 @@ func (r *Relay) Mend(t testing.TB) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.l, r.Address = l, l.Addr().String()
+	r.l = l
 	go r.accept(l)
 }
 
@@ -91,10 +142,10 @@ func (r *Relay) pass(l net.Listener, from net.Conn) {
 		return
 	}
 	go func() {
-		_, _ = io.Copy(to, from) // ends with either connection
+		_, _ = io.Copy(slowed{r, to}, from) // ends with either connection
 		end()
 	}()
-	_, _ = io.Copy(from, to) // ends with either connection
+	_, _ = io.Copy(slowed{r, from}, to) // ends with either connection
 	end()
 	r.mu.Lock()
 	defer r.mu.Unlock()

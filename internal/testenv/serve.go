@@ -3,6 +3,7 @@ package testenv
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -42,7 +43,12 @@ var convertedCRDs = []string{ConvertedCRD, ConvertedSpreads, ConvertedBudgets}
 func (e *Env) RunWebhooks(t testing.TB, objects cache.Options, register func(ctrl.Manager) (map[string]http.Handler, error)) ctrl.Manager {
 	t.Helper()
 	var local envtest.WebhookInstallOptions
-	if err := local.PrepWithoutInstalling(); err != nil {
+	host, port, err := net.SplitHostPort(FreeAddress(t))
+	if err == nil {
+		local.LocalServingHost = host
+		local.LocalServingPort, err = strconv.Atoi(port)
+	}
+	if err := errors.Join(err, local.PrepWithoutInstalling()); err != nil {
 		t.Fatalf("make a certificate: %v", err)
 	}
 	mgr := e.NewManager(t, objects, func(o *ctrl.Options) {

@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -21,6 +25,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2/textlogger"
@@ -42,12 +47,16 @@ type Env struct {
 	// Client talks to the API server directly, with every permission and no cache.
 	Client client.Client
 	Scheme *runtime.Scheme
-	server *envtest.Environment
+	// AuditLog is the file to which the API server writes its audit log; "" without MainAudited.
+	AuditLog string
+	server   *envtest.Environment
 
 	names   atomic.Int64 // of Name
 	minor   int          // of the API server's version
 	granted bool         // AsController has applied rbac.yaml
+	late    sync.Map     // how late watches are, by the resource
 	ends    []func()     // what runs until the server stops
+	policy  string       // of the audit log; "" for none
 	beside  atomic.Pointer[envtest.Environment]
 }
 
@@ -59,9 +68,18 @@ func Main(m *testing.M, assets string, into **Env, register ...func(*runtime.Sch
 
 // MainWith is Main with further options of the API server, by the names of its flags.
 func MainWith(m *testing.M, assets string, into **Env, options map[string]string, register ...func(*runtime.Scheme) error) int {
+	return mainOf(m, assets, into, options, "", register)
+}
+
+// MainAudited is Main with an audit policy, for the API servers of Beside too.
+func MainAudited(m *testing.M, assets string, into **Env, policy string, register ...func(*runtime.Scheme) error) int {
+	return mainOf(m, assets, into, nil, policy, register)
+}
+
+func mainOf(m *testing.M, assets string, into **Env, options map[string]string, policy string, register []func(*runtime.Scheme) error) int {
 	ctrl.SetLogger(textlogger.NewLogger(textlogger.NewConfig()))
 	signals := endings()
-	env, err := start(assets, options, register)
+	env, err := start(assets, options, policy, register)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start test API server:", err)
 		return 1
@@ -110,7 +128,7 @@ func (e *Env) stopOn(signals <-chan os.Signal) {
 func Beside(t testing.TB, into **Env) {
 	t.Helper()
 	former := *into
-	env, err := start(former.server.BinaryAssetsDirectory, nil, nil)
+	env, err := start(former.server.BinaryAssetsDirectory, nil, former.policy, nil)
 	if err != nil {
 		t.Fatalf("start API server of the test: %v", err)
 	}
@@ -132,7 +150,7 @@ func Beside(t testing.TB, into **Env) {
 	*into = env
 }
 
-func start(assets string, options map[string]string, register []func(*runtime.Scheme) error) (*Env, error) {
+func start(assets string, options map[string]string, policy string, register []func(*runtime.Scheme) error) (*Env, error) {
 	if err := programs.All(assets, "kube-apiserver", "etcd"); err != nil {
 		return nil, err
 	}
@@ -140,7 +158,7 @@ func start(assets string, options map[string]string, register []func(*runtime.Sc
 	if err != nil {
 		return nil, err
 	}
-	env := &Env{Scheme: runtime.NewScheme()}
+	env := &Env{Scheme: runtime.NewScheme(), policy: policy}
 	for _, add := range append(register, clientgoscheme.AddToScheme, appsv1beta1.AddToScheme) {
 		if err := add(env.Scheme); err != nil {
 			return nil, fmt.Errorf("register kinds: %w", err)
@@ -152,8 +170,11 @@ func start(assets string, options map[string]string, register []func(*runtime.Sc
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: time.Minute, // builds on a busy machine make it slow
 	}
-	for flag, value := range options {
-		env.server.ControlPlane.GetAPIServer().Configure().Set(flag, value)
+	if err := env.configure(options); err != nil {
+		return nil, err
+	}
+	if err := env.audit(); err != nil {
+		return nil, err
 	}
 	// etcd and the API server take more memory and a sixth less of the processors than with Go's default.
 	err = os.Setenv("GOGC", "400")
@@ -171,6 +192,48 @@ func start(assets string, options map[string]string, register []func(*runtime.Sc
 	return env, err
 }
 
+// audit has the API server write an audit log, if there is a policy for it.
+func (e *Env) audit() error {
+	if e.policy == "" {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "audit")
+	if err != nil {
+		return fmt.Errorf("make directory of the audit log: %w", err)
+	}
+	e.ends = append(e.ends, func() { _ = os.RemoveAll(dir) }) // temporary files
+	policy := filepath.Join(dir, "policy.yaml")
+	e.AuditLog = filepath.Join(dir, "audit.log")
+	e.server.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", e.AuditLog).Set("audit-log-maxsize", "1000")
+	if err := os.WriteFile(policy, []byte(e.policy), 0o600); err != nil {
+		return fmt.Errorf("write audit policy: %w", err)
+	}
+	return nil
+}
+
+// configure gives the API server its options, and it and etcd ports that nothing takes before they listen.
+func (e *Env) configure(options map[string]string) error {
+	store, releaseStore, err := reserve()
+	if err != nil {
+		return err
+	}
+	address, releaseAddress, err := reserve()
+	if err != nil {
+		return err
+	}
+	e.ends = append(e.ends, releaseStore, releaseAddress)
+	e.server.ControlPlane.Etcd = &envtest.Etcd{URL: &url.URL{Scheme: "http", Host: store}}
+	e.server.ControlPlane.Etcd.Configure().Set("listen-peer-urls", "http://127.0.0.1:0")
+	api := e.server.ControlPlane.GetAPIServer()
+	api.Address, api.Port, err = net.SplitHostPort(address)
+	// A controller that is not here would remove the taint that the plugin gives every new node.
+	api.Configure().Append("disable-admission-plugins", "TaintNodesByCondition")
+	for flag, value := range options {
+		api.Configure().Set(flag, value)
+	}
+	return err //nolint:wrapcheck // of an address of our own
+}
+
 // Root returns the top directory of the repository.
 func Root() (string, error) {
 	dir, err := os.Getwd()
@@ -185,11 +248,15 @@ func Root() (string, error) {
 	return "", fmt.Errorf("find repository root: %w", os.ErrNotExist)
 }
 
-// Namespace makes a namespace for one test and returns its name.
-func (e *Env) Namespace(t testing.TB) string {
+// Namespace makes a namespace for one test and returns its name; pairs are labels. The API server may learn of a label
+// that is added later when requests have passed its webhooks by.
+func (e *Env) Namespace(t testing.TB, pairs ...string) string {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", ",", "", "'", "").Replace(t.Name()))
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name[:min(len(name), 40)] + "-"}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name[:min(len(name), 40)] + "-", Labels: map[string]string{}}}
+	for pair := range slices.Chunk(pairs, 2) {
+		ns.Labels[pair[0]] = pair[1]
+	}
 	e.Create(t, ns)
 	return ns.Name
 }
@@ -206,9 +273,6 @@ func (e *Env) Create(t testing.TB, objects ...client.Object) {
 		}
 		e.RemoveAtEnd(t, o)
 		switch w := want.(type) {
-		case *corev1.Node:
-			e.untaint(t, w, o)
-			e.putStatus(t, want, o)
 		case *corev1.Pod:
 			e.putStatus(t, want, o)
 		case *appsv1.ReplicaSet:
@@ -256,35 +320,23 @@ func (e *Env) RemoveAtEnd(t testing.TB, o client.Object) {
 func (e *Env) remove(t testing.TB, o client.Object) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
-	err := e.Client.Delete(ctx, o, client.GracePeriodSeconds(0))
-	if client.IgnoreNotFound(err) != nil {
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := client.IgnoreNotFound(e.Client.Delete(ctx, o, client.GracePeriodSeconds(0)))
+		if apierrors.IsTooManyRequests(err) { // by a guard that does not know yet that the budget is gone
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
 		t.Errorf("remove %T %s: %v", o, o.GetName(), err)
 	}
 }
 
-// untaint takes away the not-ready taint that the API server gives every new node, and
-// that a controller which is not here would remove.
-func (e *Env) untaint(t testing.TB, want *corev1.Node, made client.Object) {
-	t.Helper()
-	node := made.(*corev1.Node)
-	node.Spec.Taints = want.Spec.Taints
-	if err := e.Client.Update(t.Context(), node); err != nil {
-		t.Fatalf("untaint node %s: %v", node.Name, err)
-	}
-}
-
-// putStatus writes the status of want to the object that was made from it.
+// putStatus writes the status of want to the object that was made from it, also while controllers write to the object.
 func (e *Env) putStatus(t testing.TB, want, made client.Object) {
 	t.Helper()
-	want.SetResourceVersion(made.GetResourceVersion())
-	want.SetName(made.GetName())
-	want.SetUID(made.GetUID())
-	if err := e.Client.Status().Update(t.Context(), want); err != nil {
-		t.Fatalf("update status of %T %s: %v", want, want.GetName(), err)
-	}
-	if err := e.Client.Get(t.Context(), client.ObjectKeyFromObject(want), made); err != nil {
-		t.Fatalf("get %T %s: %v", want, want.GetName(), err)
-	}
+	status := func(o client.Object) reflect.Value { return reflect.ValueOf(o).Elem().FieldByName("Status") }
+	e.ChangeStatus(t, made, func() { status(made).Set(status(want)) })
 }
 
 // Eventually polls check until it returns nil, and fails the test after a minute with the

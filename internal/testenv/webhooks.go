@@ -21,7 +21,8 @@ type Webhooks struct {
 	Validating *admissionv1.ValidatingWebhookConfiguration
 }
 
-// ReadWebhooks reads deploy/controller/webhooks.yaml.
+// ReadWebhooks reads deploy/controller/webhooks.yaml, and gives each webhook ten seconds: machines that test are busy, and
+// the requests of many would pass without an answer.
 func ReadWebhooks(t testing.TB) Webhooks {
 	t.Helper()
 	root, err := Root()
@@ -40,6 +41,12 @@ func ReadWebhooks(t testing.TB) Webhooks {
 	}
 	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
 		t.Fatalf("%s has a third document", file.Name())
+	}
+	for i := range w.Mutating.Webhooks {
+		w.Mutating.Webhooks[i].TimeoutSeconds = new(int32(10))
+	}
+	for i := range w.Validating.Webhooks {
+		w.Validating.Webhooks[i].TimeoutSeconds = new(int32(10))
 	}
 	return w
 }

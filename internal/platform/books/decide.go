@@ -25,7 +25,7 @@ func (b *Books) Decide(ctx context.Context, key Key, decide func(ledger.Book) (l
 	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
 	if key.ofBudgets() {
-		if err := b.Fold(ctx, key.object.Namespace); err != nil {
+		if err := b.fold(ctx, key.object.Namespace); err != nil {
 			return ledger.Book{}, err
 		}
 	}

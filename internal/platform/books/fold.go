@@ -25,7 +25,7 @@ const (
 	foldsAtOnce = 8
 )
 
-// Fold brings the books that an earlier version made, one for each budget, into the book of the namespace:
+// fold brings the books that an earlier version made, one for each budget, into the book of the namespace:
 //
 //	point   the old book points to the new one, so that no replica of any version changes its entries
 //	merge   the new book takes the entries over
@@ -33,7 +33,7 @@ const (
 //
 // Each step is a compare-and-set, and may be done again by any replica. Entries that were taken over
 // twice end as others do. A replica of the earlier version follows the pointer.
-func (b *Books) Fold(ctx context.Context, namespace string) error {
+func (b *Books) fold(ctx context.Context, namespace string) error {
 	old, err := b.oldBooks(ctx, namespace)
 	if old = slices.DeleteFunc(old, (*version).folded); err != nil || len(old) == 0 {
 		return err
@@ -58,7 +58,7 @@ func (b *Books) Fold(ctx context.Context, namespace string) error {
 // Tidy folds, takes the book from owners that the earlier version gave it, and deletes the pointers that no
 // replica follows any more.
 func (b *Books) Tidy(ctx context.Context, namespace string) error {
-	errs := []error{b.Fold(ctx, namespace)}
+	errs := []error{b.fold(ctx, namespace)}
 	if v, err := b.read(ctx, OfBudgets(namespace).object); err == nil && v != nil && len(v.meta.OwnerReferences) > 0 {
 		_, err = b.Change(ctx, OfBudgets(namespace), func(book ledger.Book) (ledger.Book, bool) { return book, false })
 		errs = append(errs, err)

@@ -220,7 +220,9 @@ func TestOldBooksThatDoNotFitAreNotForgotten(t *testing.T) {
 		}
 		old(t, ns, name, "", false, pods...)
 	}
-	b := replica(t)
+	o := replica(t).Options
+	o.Clock = clocktesting.NewFakePassiveClock(time.Now()) // on a busy machine entries of 40 s would lapse meanwhile
+	b := New(o)
 	if _, err := b.Decide(t.Context(), OfBudgets(ns), take("x")); !errors.Is(err, ErrFull) {
 		t.Fatalf("error %v, want that the book is full", err)
 	}

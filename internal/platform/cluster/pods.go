@@ -21,11 +21,11 @@ func PodNode(from, to *corev1.Pod) { to.Spec.NodeName = from.Spec.NodeName }
 // Phase keeps the phase of a pod, and whether it is Ready.
 func Phase(from, to *corev1.Pod) {
 	to.Status.Phase = from.Status.Phase
-	KeepCondition(from, to, corev1.PodReady)
+	keepCondition(from, to, corev1.PodReady)
 }
 
-// KeepCondition keeps the status of one of a pod's conditions.
-func KeepCondition(from, to *corev1.Pod, kind corev1.PodConditionType) {
+// keepCondition keeps the status of one of a pod's conditions.
+func keepCondition(from, to *corev1.Pod, kind corev1.PodConditionType) {
 	for _, kept := range to.Status.Conditions {
 		if kept.Type == kind {
 			return // another feature's part was first
@@ -75,7 +75,7 @@ func Disrupted(from, to *corev1.Pod) {
 	})
 }
 
-// keepWhole keeps more of a condition than KeepCondition, in whatever order the two are called.
+// keepWhole keeps more of a condition than keepCondition, in whatever order the two are called.
 func keepWhole(from, to *corev1.Pod, kind corev1.PodConditionType, short func(corev1.PodCondition) corev1.PodCondition) {
 	to.Status.Conditions = slices.DeleteFunc(to.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
 	for _, c := range from.Status.Conditions {

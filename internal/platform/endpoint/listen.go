@@ -40,13 +40,13 @@ func Listen(ctx context.Context, address string, limits Limits) (net.Listener, e
 	return Limit(l, limits), nil
 }
 
-// localConnections are those that this network namespace may have beside all others: a server that asks itself, and the
-// probes of the kubelet where the pod is in the network of the node.
+// localConnections are those that this network namespace may have at least, beside all others: a server that asks itself,
+// and the probes of the kubelet and an API server where the pod is in the network of the node.
 const localConnections = 32
 
 // Limit bounds the connections of a listener.
 func Limit(l net.Listener, limits Limits) net.Listener {
-	local := NewSourceLimit(localConnections)
+	local := NewSourceLimit(int64(max(localConnections, limits.PerSource)))
 	local.own = true // the next probe, whatever a process of the machine keeps open
 	return &listener{Listener: l, limits: limits, all: NewSourceLimit(int64(limits.Connections)), local: local}
 }

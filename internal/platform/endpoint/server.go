@@ -51,13 +51,13 @@ func NewServer(ctx context.Context, handler http.Handler, body, answer time.Dura
 // NewReadServer returns a server of probes and metrics. It ends each connection with its
 // answer: kept ones would be in the way of the next probe.
 func NewReadServer(ctx context.Context, handler http.Handler, log logr.Logger) *http.Server {
-	s := NewServer(ctx, ReadOnly(handler), headerTimeout, 30*time.Second, log)
+	s := NewServer(ctx, readOnly(handler), headerTimeout, 30*time.Second, log)
 	s.SetKeepAlivesEnabled(false)
 	return s
 }
 
-// ReadOnly answers requests that read, and refuses all others before their body is read.
-func ReadOnly(handler http.Handler) http.Handler {
+// readOnly answers requests that read, and refuses all others before their body is read.
+func readOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")

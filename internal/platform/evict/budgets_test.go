@@ -31,7 +31,8 @@ func asking(t *testing.T) (*evict.Evictor, *disruption.Judge, client.Reader) {
 	t.Helper()
 	needs := []cluster.Needs{disruption.Needs(), books.Needs()}
 	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
-	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
+	err := errors.Join(cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...), cluster.HoldAll(t.Context(), mgr.GetCache(), needs...))
+	if err != nil {
 		t.Fatal(err)
 	}
 	judge := disruption.NewJudge(disruption.Options{
@@ -40,6 +41,7 @@ func asking(t *testing.T) (*evict.Evictor, *disruption.Judge, client.Reader) {
 		Live:   mgr.GetAPIReader(), Clock: clock.RealClock{}, User: testenv.ControllerUser,
 	})
 	env.Start(t, mgr)
+	mgr.GetCache().WaitForCacheSync(t.Context())
 	return &evict.Evictor{Client: env.Client, Ask: judge.Leave}, judge, mgr.GetCache()
 }
 

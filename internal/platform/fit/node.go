@@ -94,15 +94,16 @@ func readiness(node *corev1.Node) (ready corev1.NodeCondition) {
 // kubelet writes the status of its node every 10 s.
 const PauseLimit = 20 * time.Second
 
-// Pausing reports whether the kubelet of a node has lately said that the node is not Ready, and
-// nothing else keeps a pod away from the node. A node that fell silent does not pause. The time of
-// the condition is by the clock of now: the caches of the controller replace the kubelet's.
+// Pausing reports whether the kubelet of a node has lately said that the node is not Ready, or says that it is Ready again
+// and Kubernetes has not removed the taint yet, and nothing else keeps a pod away from the node. A node that fell silent does
+// not pause. The time of the condition is by the clock of now: the caches of the controller replace the kubelet's.
 func Pausing(node *corev1.Node, pod *corev1.Pod, now time.Time) bool {
-	for _, t := range Untolerated(node, pod) {
+	taints, ready := Untolerated(node, pod), readiness(node)
+	for _, t := range taints {
 		if t.Key != corev1.TaintNodeNotReady {
 			return false
 		}
 	}
-	ready := readiness(node)
-	return ready.Status == corev1.ConditionFalse && now.Sub(ready.LastTransitionTime.Time) < PauseLimit
+	return ready.Status == corev1.ConditionTrue && len(taints) > 0 ||
+		ready.Status == corev1.ConditionFalse && now.Sub(ready.LastTransitionTime.Time) < PauseLimit
 }

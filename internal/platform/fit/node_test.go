@@ -81,6 +81,8 @@ func TestPausing(t *testing.T) {
 		"before Kubernetes sets the taint": {says(corev1.ConditionFalse, time.Second), true},
 		"it said so long ago":              {says(corev1.ConditionFalse, fit.PauseLimit, notReady), false},
 		"it is Ready":                      {says(corev1.ConditionTrue, time.Second), false},
+		"it is Ready again, with a taint":  {says(corev1.ConditionTrue, time.Second, notReady), true},
+		"it is Ready, with another taint":  {says(corev1.ConditionTrue, time.Second, taint("gpu", "", corev1.TaintEffectNoSchedule)), false},
 		"it is silent":                     {says(corev1.ConditionUnknown, time.Second), false},
 		"it is cordoned too":               {cordoned, false},
 		"it has another taint too":         {says(corev1.ConditionFalse, time.Second, notReady, taint("gpu", "", corev1.TaintEffectNoSchedule)), false},

@@ -12,7 +12,7 @@ import (
 // The pools that contain the pod's former addresses decide, which ips lists with commas.
 // Where no pool contains them, one pool with a free address is enough.
 func Exhausted(pools []limpetv1alpha1.NodeIPPool, ips string) bool {
-	own := slices.DeleteFunc(slices.Clone(pools), func(p limpetv1alpha1.NodeIPPool) bool { return !containsAny(p, ips) })
+	own := slices.DeleteFunc(slices.Clone(pools), func(p limpetv1alpha1.NodeIPPool) bool { return !HasAny(p, ips) })
 	if len(own) > 0 {
 		return slices.ContainsFunc(own, full)
 	}
@@ -21,8 +21,8 @@ func Exhausted(pools []limpetv1alpha1.NodeIPPool, ips string) bool {
 
 func full(pool limpetv1alpha1.NodeIPPool) bool { return pool.Status.Total > 0 && pool.Status.Free <= 0 }
 
-// containsAny reports whether a pool contains one of some addresses.
-func containsAny(pool limpetv1alpha1.NodeIPPool, ips string) bool {
+// HasAny reports whether a pool contains one of some addresses.
+func HasAny(pool limpetv1alpha1.NodeIPPool, ips string) bool {
 	for text := range strings.SplitSeq(ips, ",") {
 		ip, err := netip.ParseAddr(text)
 		if err == nil && slices.ContainsFunc(pool.Status.Ranges, func(set string) bool { return contains(set, ip) }) {

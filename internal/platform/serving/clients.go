@@ -56,9 +56,9 @@ func (c *Clients) read() error {
 	return nil
 }
 
-// Configure makes a server verify the certificates of its clients. A client without one
+// configure makes a server verify the certificates of its clients. A client without one
 // passes the handshake: the API server has none for conversions.
-func (c *Clients) Configure(cfg *tls.Config) {
+func (c *Clients) configure(cfg *tls.Config) {
 	cfg.ClientAuth = tls.VerifyClientCertIfGiven
 	cfg.SessionTicketsDisabled = true // each connection shows its certificate
 	base := cfg.Clone()
@@ -75,8 +75,8 @@ func (c *Clients) Configure(cfg *tls.Config) {
 // errClient tells a client why it is refused.
 var errClient = errors.New("the client has no certificate that may ask for admissions")
 
-// Check returns an error for a connection whose client may not ask for admissions.
-func (c *Clients) Check(state *tls.ConnectionState) error {
+// check returns an error for a connection whose client may not ask for admissions.
+func (c *Clients) check(state *tls.ConnectionState) error {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return errClient
 	}

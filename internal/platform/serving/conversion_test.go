@@ -191,6 +191,9 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 	var unread []*tls.Conn
 	for range 3 {
 		c := w.dial(t, "127.0.0.2")
+		if err := c.NetConn().(*net.TCPConn).SetReadBuffer(64 << 10); err != nil { // else the kernel may take all of an answer
+			t.Fatal(err)
+		}
 		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx", path)
 		if _, err := io.ReadFull(c, make([]byte, 12)); err != nil { // the answer begins
 			t.Fatal(err)

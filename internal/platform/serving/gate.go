@@ -258,7 +258,7 @@ func (g *gate) admit(r *http.Request) error {
 		return err
 	}
 	if g.clients != nil && r.URL.Path != ConversionPath {
-		if err := g.clients.Check(r.TLS); err != nil {
+		if err := g.clients.check(r.TLS); err != nil {
 			return &refusal{http.StatusForbidden, refusedCertificate, err.Error()}
 		}
 	}

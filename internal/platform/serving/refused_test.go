@@ -77,6 +77,31 @@ func TestARequestThatIsNotHandledIsAnsweredInAReview(t *testing.T) {
 	}
 }
 
+// An API server asks much at once, also one in the same network namespace: no connection is closed without an answer, after
+// which the request would pass where the failure policy is Ignore.
+func TestHundredsOfRequestsAtOnceAreAnswered(t *testing.T) {
+	const requests = 200
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} { // the server is at the first
+		free := make(chan struct{})
+		w := serve(t, func(http.ResponseWriter, *http.Request) { <-free }, func(o *serving.Options) { o.AnswerInReview = []string{path} })
+		answered := make(chan error, requests)
+		for range requests {
+			go func() {
+				_, _, err := w.post(t, w.client(from, nil), path, reviewOf("DELETE", "x"))
+				answered <- err
+			}()
+		}
+		for n := range requests {
+			if n == requests-limits.PerSource { // the others are being handled
+				close(free)
+			}
+			if err := <-answered; err != nil {
+				t.Errorf("from %s: %v", from, err)
+			}
+		}
+	}
+}
+
 // A request waits and is handled for less time than the API server waits for the answer.
 func TestARequestIsAnsweredBeforeTheAPIServerWaitsNoLonger(t *testing.T) {
 	left := make(chan time.Duration, 1)

@@ -133,7 +133,7 @@ func (s *Server) tls() *tls.Config {
 	s.options.Certificate.Configure(cfg)
 	signInTurns(cfg)
 	if s.options.Clients != nil {
-		s.options.Clients.Configure(cfg)
+		s.options.Clients.configure(cfg)
 	}
 	return cfg
 }

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,7 +60,10 @@ func serve(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Optio
 func start(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Options)) (w *webhooks, stop func(), ended chan error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	port := freePort(t)
+	port, err := strconv.Atoi(testenv.FreePort(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	w = &webhooks{authority: newAuthority("server"), registry: prometheus.NewRegistry()}
 	w.url = fmt.Sprintf("https://127.0.0.1:%d", port)
 	pair := w.authority.pair("server", x509.ExtKeyUsageServerAuth)
@@ -78,16 +82,6 @@ func start(t *testing.T, handler http.HandlerFunc, change ...func(*serving.Optio
 	go func() { ended <- w.Start(ctx) }()
 	testenv.Eventually(t, func() error { return w.Answers(t.Context()) })
 	return w, stop, ended
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // nothing was accepted
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // client returns a client, from another loopback address and with a certificate where they

@@ -34,12 +34,11 @@ func refuse(t *testing.T, pod *corev1.Pod) {
 
 func refusedSince(t *testing.T, pod *corev1.Pod, since time.Time) {
 	t.Helper()
-	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(since),
-	}}
-	if err := env.Client.Status().Update(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	env.ChangeStatus(t, pod, func() {
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(since),
+		}}
+	})
 }
 
 // isGone waits until a pod is deleted.
@@ -64,7 +63,6 @@ func TestAdaptiveMovesOn(t *testing.T) {
 	ws := spreadOf(t, a, "2", adaptive(3, appsv1beta1.ReturnNever), "x", "y")
 	shows(t, ws, "x:2/0/Sufficient y:0/-1/Sufficient Placed")
 	refuse(t, waits)
-	shows(t, ws, "x:1/1/PodUnschedulable y:0/-1/Sufficient Placed")
 	isGone(t, waits)
 	env.Told(t, ws, controller.ReasonSubsetSkipped, "subset x gets no new pods for 3s")
 	env.Told(t, ws, controller.ReasonRescheduled, "pod p1 is created again")

@@ -38,6 +38,12 @@ func (r *Reconciler) adopt(ctx context.Context, s *situation) (again time.Durati
 		byRevision[m.revision] = append(byRevision[m.revision], m)
 	}
 	count := 0
+	defer func() {
+		if count > 0 {
+			r.Metrics.moved(adopted, count)
+			r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonAdopted, "Adopt", "%d pods that were there before got a subset", count)
+		}
+	}()
 	for revision, members := range byRevision {
 		chosen, err := r.choose(ctx, s, revision, members)
 		if err != nil {
@@ -55,10 +61,6 @@ func (r *Reconciler) adopt(ctx context.Context, s *situation) (again time.Durati
 			m.subset = name
 			count++
 		}
-	}
-	if count > 0 {
-		r.Metrics.moved(adopted, count)
-		r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonAdopted, "Adopt", "%d pods that were there before got a subset", count)
 	}
 	return again, nil
 }

@@ -71,8 +71,12 @@ func start(t *testing.T) *prometheus.Registry {
 		t.Fatal(err)
 	}
 	env.Start(t, mgr)
+	knows = mgr.GetClient()
 	return registry
 }
+
+// knows is the cache of the reconciler that was started last.
+var knows client.Reader
 
 // app is a Deployment with one ReplicaSet.
 type app struct {

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
 )
 
@@ -19,6 +20,8 @@ type memory struct {
 	patches fair.Memory[attempt, string] // why a patch did not apply; "" for one that did
 	// sized is when the size from before an event of the target is no longer remembered.
 	sized map[types.NamespacedName]time.Time
+	// written are the last writes of statuses.
+	written map[types.NamespacedName]cluster.Write
 }
 
 // mostPatches bounds the memory of patches.
@@ -82,10 +85,29 @@ func (m *memory) resizing(spread types.NamespacedName, now time.Time) time.Durat
 	return max(0, left)
 }
 
+// wrote remembers the version of a spread after the write of its status.
+func (m *memory) wrote(spread types.NamespacedName, w cluster.Write) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.written == nil {
+		m.written = map[types.NamespacedName]cluster.Write{}
+	}
+	m.written[spread] = w
+}
+
+// behind reports whether the cache shows a spread as it was before the last write of its status. No event comes when it
+// shows that write.
+func (m *memory) behind(spread types.NamespacedName, version string, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.written[spread].Unseen(version, now) > 0
+}
+
 // forget removes a spread.
 func (m *memory) forget(spread types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.spreads, spread)
 	delete(m.sized, spread)
+	delete(m.written, spread)
 }

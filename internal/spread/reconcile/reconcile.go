@@ -74,6 +74,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if left := r.rests.Left(req.NamespacedName, r.Clock.Now()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
+	if r.memory.behind(req.NamespacedName, ws.ResourceVersion, r.Clock.Now()) { // a status that is old looks like one that needs no write
+		return ctrl.Result{RequeueAfter: gathering}, nil
+	}
 	again, err := r.reconcile(ctx, &ws)
 	return r.result(req, again, err)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/podpatch"
 	"github.com/limpet-io/limpet/internal/spread"
@@ -31,6 +32,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *situation, a spread.Act
 	if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
+	r.memory.wrote(client.ObjectKeyFromObject(next), cluster.Write{Version: next.ResourceVersion, At: r.Clock.Now()})
 	r.reportSubsets(s, a)
 	return nil
 }

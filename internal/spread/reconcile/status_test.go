@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
@@ -84,6 +85,21 @@ func TestACreationWithoutAPodEndsAfterAScaleDown(t *testing.T) {
 	shows(t, ws, "x:1/1 y:0/-1 Placed")
 }
 
+// TestTheStatusFollowsBehindACache has a cache that shows a status after the event that makes it old: the same status is
+// to be written again.
+func TestTheStatusFollowsBehindACache(t *testing.T) {
+	env.Late(t, "workloadspreads", time.Second)
+	start(t)
+	a := anApp(t, 4)
+	ws := spreadOf(t, a, "2", nil, "x", "y")
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
+	env.Known(t, knows, &appsv1beta1.WorkloadSpreadList{})
+	pod := a.pod(t, "p1", node(t, "x"), match, matched("x"))
+	shows(t, ws, "x:1/1 y:0/-1 Placed")
+	env.Remove(t, pod)
+	shows(t, ws, "x:0/2 y:0/-1 Placed")
+}
+
 func TestStatusTellsOfPodsWithoutASubset(t *testing.T) {
 	start(t)
 	a := anApp(t, 2)
@@ -118,7 +134,7 @@ func TestPodsThatWereThereAreAdopted(t *testing.T) {
 			`{"metadata":{"labels":{"tier":"hot","app":"other","limpet.dev/x":"y"},"annotations":{"own":"1","limpet.dev/pinned-node":"n"}}}`)}
 	}, "x", "y")
 	got := placed(t, first, "x")
-	if got.Labels["tier"] != "hot" || got.Labels["app"] != "web" || got.Annotations["own"] != "1" || len(got.Annotations) != 2 || len(got.Labels) != 3 {
+	if got.Labels["tier"] != "hot" || got.Labels["app"] != "web" || got.Labels["limpet.dev/x"] != "" || got.Annotations["own"] != "1" || len(got.Annotations) != 2 {
 		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
 	}
 	placed(t, second, "y")
@@ -127,15 +143,39 @@ func TestPodsThatWereThereAreAdopted(t *testing.T) {
 	env.Remove(t, unbound)
 	shows(t, ws, "x:1/1 y:2/-1 Placed")
 	env.Told(t, ws, controller.ReasonAdopted, "pods that were there before got a subset")
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "limpet_spread_pods_total" && f.Metric[0].Counter.GetValue() != 3 {
-			t.Errorf("adopted %v", f.Metric[0])
+	counts(t, registry, 3)
+}
+
+// counts waits until so many pods were adopted.
+func counts(t *testing.T, registry *prometheus.Registry, want float64) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		families, err := registry.Gather()
+		for _, f := range families {
+			if f.GetName() == "limpet_spread_pods_total" && f.Metric[0].Counter.GetValue() != want {
+				return fmt.Errorf("adopted %v, want %v", f.Metric[0], want)
+			}
 		}
+		return err
+	})
+}
+
+// The second pod has changed since the cache showed it, so that its first write fails.
+func TestAnAdoptedPodCountsBeforeAnotherFails(t *testing.T) {
+	env.Late(t, "pods", time.Second)
+	registry := start(t)
+	a := anApp(t, 2)
+	x := node(t, "x")
+	first, second := a.pod(t, "p1", x), a.pod(t, "p2", x)
+	if first.CreationTimestamp.Equal(&second.CreationTimestamp) && second.UID < first.UID {
+		first, second = second, first
 	}
+	env.Known(t, knows, &corev1.NodeList{}, &corev1.PodList{})
+	env.Patch(t, second, `{"metadata":{"labels":{"changed":"true"}}}`)
+	spreadOf(t, a, "2", nil, "x", "y")
+	placed(t, first, "x")
+	placed(t, second, "x")
+	counts(t, registry, 2)
 }
 
 func TestAdoptionMayLeaveTheMetadataAlone(t *testing.T) {

@@ -1,8 +1,10 @@
 package reconcile_test
 
 import (
+	"maps"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -27,13 +29,14 @@ func TestCostsOfACloneSet(t *testing.T) {
 	testenv.Eventually(t, func() error { return env.Client.Create(t.Context(), set) }) // a new kind is served a moment later
 	env.RemoveAtEnd(t, set)
 	x, y := node(t, "x"), node(t, "y")
-	pod := func(name, node string) {
+	pod := func(name, node string) *corev1.Pod {
 		p := testenv.APod(name).Of(set, cloneSets).On(node).Ready()
 		p.Labels = map[string]string{"lifecycle.apps.kruise.io/state": "Normal", "apps.kruise.io/specified-delete": "true"}
 		p = p.With("apps.kruise.io/inplace-update-state", "{}")
 		env.Create(t, p.Pod)
+		return p.Pod
 	}
-	pod("x-0", x) // before the reconciler runs, so that the status can be written
+	before := pod("x-0", x)
 	pod("x-1", x)
 	pod("y-0", y)
 	ws := aSpread(t, &app{Deployment: anApp(t, 0, nil).Deployment}, intstr.FromString("25%"), "x", "y")
@@ -45,7 +48,7 @@ func TestCostsOfACloneSet(t *testing.T) {
 	have(t, ns, map[string]string{"x-0": "1799970000", "x-1": "1799849999", "y-0": "1799940000"})
 	got := testenv.APod("x-0").In(ns)
 	env.Read(t, client.ObjectKeyFromObject(got.Pod), got.Pod)
-	if len(got.Labels) != 2 || got.Annotations["apps.kruise.io/inplace-update-state"] != "{}" || len(got.Annotations) != 3 {
+	if !maps.Equal(got.Labels, before.Labels) || got.Annotations["apps.kruise.io/inplace-update-state"] != "{}" || len(got.Annotations) != 3 {
 		t.Errorf("labels %v and annotations %v are not those that OpenKruise wrote", got.Labels, got.Annotations)
 	}
 	env.Remove(t, ws)
