@@ -2,7 +2,7 @@
 SHELL    := /bin/bash -eo pipefail
 export GO ?= go
 export LIMPET_PROGRAMS := $(CURDIR)/bin/assets
-MODULES  := . test/certmanager test/cluster test/console test/e2e test/bench/rebuild release release/chart
+MODULES  := . test/autoscalers test/certmanager test/cluster test/console test/e2e test/bench/rebuild release release/chart
 TIDY     := $(MODULES) tools tools/score tools/vuln $(dir $(wildcard test/plugin/*/go.mod))
 TOOL     := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
 CLUSTER  := $(CURDIR)/bin/limpet-cluster
@@ -19,7 +19,7 @@ VERSIONED = $(call BUILD,github.com/limpet-io/limpet/internal/version)
 PLUGIN    = $(foreach p,github.com/limpet-io/limpet/... github.com/containernetworking/... log log/slog flag net encoding/json,-gcflags=$(p)=-l)
 
 .DEFAULT_GOAL := help
-.PHONY: pictures numbers chaos demo-federation chart release reference licences score sbom reproducible vulncheck help demo test test-all test-unit test-e2e test-versions test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-pin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
+.PHONY: pictures numbers chaos demo-federation chart release reference licences score sbom reproducible vulncheck help demo test test-all test-unit test-e2e test-versions test-upgrade test-cert-manager test-fresh build images bench bench-plugin bench-controller bench-budgets bench-spread bench-rebuild bench-scale generate fmt lint verify cluster-up cluster-down clean harness assets root
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -27,8 +27,8 @@ help: ## Show this list
 demo: root build ## Rebuild pods in every ordinary way on a real three-node cluster; ends in "kept N/N"
 	cd test/e2e && $(GO) run ./cmd/demo $(DEMO_FLAGS)
 
-demo-federation: assets ## Run budgets over three control planes, and draw which pods of a ring are away
-	$(GO) test ./cmd/controller -run TestBudgetsOver -count=1 -v | sed -n 's/^ *federation_test.go:[0-9]*: //p; /^ *--- /p'
+demo-federation: assets ## Run budgets over namespaces, clusters and rings, and draw at each step which pods may go
+	$(GO) test ./cmd/controller -run TestBudgetsOver -count=1 -v | sed -n 's/^ *federation[a-z]*_test.go:[0-9]*: //p; /^ *--- /p'
 
 chaos: root build ## Disturb clusters at random for 15 minutes each, with three seeds; writes docs/operate/runs/chaos.md
 	cd test/e2e && $(GO) run ./cmd/chaos -seeds 3 -out docs/operate/runs/chaos.md $(CHAOS_FLAGS)
@@ -64,8 +64,6 @@ bench: bench-plugin
 
 bench-plugin: assets ## Measure limpet-ipam beside upstream host-local; writes docs/operate/runs/plugin.md
 	$(GO) run ./test/bench/plugin -upstream $(LIMPET_PROGRAMS) -out docs/operate/runs/plugin.md $(BENCH_FLAGS)
-
-bench-pin: bench-controller ## The same as bench-controller
 
 bench-controller: build assets ## Measure the controller with 100 nodes and 10 000 pods; writes docs/operate/runs/controller.md
 	$(GO) run ./test/bench/controller -assets $(LIMPET_PROGRAMS) -out docs/operate/runs/controller.md $(BENCH_FLAGS)
@@ -113,7 +111,7 @@ cluster-up: root build ## Start a three-node cluster with Limpet for your own ex
 
 cluster-down: root ## Stop the cluster of cluster-up; ALL=1 also those that an interrupted demo, test or benchmark left
 	@test -x $(CLUSTER) || $(MAKE) --no-print-directory harness
-	for name in limpet $(if $(ALL),demo e2e bench chart chaos upgrade flannel multus offline); do $(CLUSTER) down --name $$name; done
+	for name in limpet $(if $(ALL),demo e2e bench chart chaos upgrade flannel multus offline crio); do $(CLUSTER) down --name $$name; done
 	rm -f kubeconfig bin/kubectl
 
 generate: ## Regenerate deepcopy functions and CRDs
@@ -153,8 +151,9 @@ sbom: images ## Write what a release says of itself into bin/release/: bills of 
 
 # Where the plugin of kubectl is released for, beside the architectures of the nodes.
 PLUGIN_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-release: assets ## Write a release into bin/dist: binaries, images (REGISTRY=…), chart, manifests, bills of materials, checksums
-	VERSION=$(VERSION) REGISTRY=$(or $(REGISTRY),limpet-io) ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' \
+release: harness ## Write a release into bin/dist: binaries, images (REGISTRY=…), chart, manifests, bills of materials, checksums
+	$(CLUSTER) assets --dir $(CURDIR)/bin/release-programs kubectl >/dev/null # needs no root, as the target assets does
+	VERSION=$(VERSION) LIMPET_PROGRAMS=$(CURDIR)/bin/release-programs REGISTRY=$(or $(REGISTRY),limpet-io) ARCHITECTURES='$(or $(ARCHITECTURES),amd64 arm64)' PLUGIN_PLATFORMS='$(PLUGIN_PLATFORMS)' \
 	  PLUGIN_FLAGS='$(PLUGIN)' release/release.sh bin/dist
 
 release-dry-run: release ## The same, and print what publishing it would push, sign and attest

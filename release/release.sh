@@ -78,7 +78,7 @@ mkdir -p "${deploy%/*}" && git ls-files -z deploy | tar --null -T - -cf - | tar 
 rm -r "$deploy/chart" "$deploy/exceptions.txt"
 find "$deploy" -name '*.yaml' -exec sed -i "s|image: limpet-io/\(limpet-[a-z]*\):dev|image: $REGISTRY/\1:$VERSION|" {} +
 pack "$work/manifests" "$out/deploy.tar.gz"
-for file in install=default install-own-network=own-network install-adopt-network=adopt-network install-flannel=flannel install-given-certificate=given-certificate \
+for file in install=default install-own-network=own-network install-adopt-network=adopt-network install-flannel=flannel install-shared-network=shared-network install-given-certificate=given-certificate \
 	install-cert-manager=cert-manager crds=crds alerts=alerts monitoring=monitoring uninstall=uninstall; do
 	"${LIMPET_PROGRAMS:-bin/assets}/kubectl" kustomize "$deploy/${file#*=}" >"$out/${file%=*}.yaml"
 done

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -68,12 +69,31 @@ func TestRelease(t *testing.T) {
 	manifests(t, root, out, filepath.Join(programs, "kubectl"), string(install))
 }
 
+// TestTheWorkflowNeedsNoRoot looks at what the workflow of a release would run: its machine gives it no root.
+func TestTheWorkflowNeedsNoRoot(t *testing.T) {
+	workflow, err := os.ReadFile("../.github/workflows/release.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := regexp.MustCompile(`(?m)^ +- run: (make [a-z-]+|release/publish.sh bin/dist|(?:skopeo|helm registry|cosign) login .*)$`).FindAllStringSubmatch(string(workflow), -1)
+	if want := strings.Count(string(workflow), "- run: "); len(steps) != want || want == 0 {
+		t.Errorf("%d of %d steps are known here", len(steps), want)
+	}
+	for _, step := range steps {
+		if target, is := strings.CutPrefix(step[1], "make "); is {
+			if said := run(t, "..", nil, "make", "--no-print-directory", "-n", target); strings.Contains(said, "limpet-cluster build") || strings.Contains(said, "id -u") {
+				t.Errorf("make %s needs root:\n%s", target, said)
+			}
+		}
+	}
+}
+
 // complete looks for each file that a release has.
 func complete(t *testing.T, out string) {
 	t.Helper()
 	on := "-linux-" + runtime.GOARCH
 	names := strings.Fields(`alerts.yaml crds.yaml deploy.tar.gz monitoring.yaml install.yaml install-adopt-network.yaml install-cert-manager.yaml
-		install-flannel.yaml install-given-certificate.yaml install-own-network.yaml uninstall.yaml krew.yaml limpet-0.0.1.tgz limpet-agent.oci.tar
+		install-flannel.yaml install-given-certificate.yaml install-own-network.yaml install-shared-network.yaml uninstall.yaml krew.yaml limpet-0.0.1.tgz limpet-agent.oci.tar
 		limpet-controller.oci.tar`)
 	names = append(names, "images"+on+".tar", "provenance"+on+".intoto.json", "kubectl-limpet"+on+".tar.gz", "limpet-agent"+on+".image.spdx.json", "limpet-controller"+on+".image.spdx.json")
 	for _, p := range []string{"limpet-ipam", "limpet-agent", "limpet-controller", "kubectl-limpet"} {

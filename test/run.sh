@@ -13,7 +13,7 @@ short=(-short)
 [[ $suite != all ]] || short=()
 unit=(limpet limpet/race limpet/servers test/cluster test/console release release/chart)
 e2e=(test/e2e)
-long=(test-fresh reproducible test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus test/e2e/offline test/plugin/arm64)
+long=(test-fresh reproducible test/autoscalers test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus test/e2e/offline test/e2e/crio test/plugin/arm64)
 case $suite in
 unit) parts=("${unit[@]}") ;;
 e2e) parts=("${e2e[@]}") ;;
@@ -105,14 +105,15 @@ modules() {
 
 # The packages start clusters, one after the other. The time of each test shows how far it is.
 end_to_end() {
-	part test/e2e tests test/e2e -v -p 1 -timeout 45m -skip "^($upgrade|$flannel|$multus|$offline)\$" ./...
+	part test/e2e tests test/e2e -v -p 1 -timeout 45m -skip "^($upgrade|$flannel|$multus|$offline|$crio)\$" ./...
 }
 
 # These start clusters of their own, and run beside the others.
 upgrade=TestAnUpgradeAndBack flannel=TestFlannelChangesOverAndBack multus=TestSecondaryNetworksKeepTheirAddresses
-offline=TestPodsOfEveryKindKeepTheirAddressesOffline
+offline=TestPodsOfEveryKindKeepTheirAddressesOffline crio=TestPodsOfCRIOKeepTheirAddresses
 rare() {
 	part test-fresh test/programs/fresh.sh
+	part test/autoscalers tests test/autoscalers -shuffle=on -parallel 10 -timeout 15m ./... # its cases wait for most of the time
 	part test/certmanager tests test/certmanager -shuffle=on -timeout 15m ./...
 	part reproducible make --no-print-directory reproducible
 	part release/chart/install tests release/chart/install -timeout 20m .
@@ -120,6 +121,7 @@ rare() {
 	part test/e2e/flannel tests test/e2e -v -timeout 20m -run "^$flannel\$" ./flannel
 	part test/e2e/multus tests test/e2e -v -timeout 20m -run "^$multus\$" ./multus
 	part test/e2e/offline tests test/e2e -v -timeout 20m -run "^$offline\$" ./offline
+	part test/e2e/crio tests test/e2e -v -timeout 20m -run "^$crio\$" ./crio
 	LIMPET_EMULATED=arm64 part test/plugin/arm64 tests . -short -timeout 60m ./test/plugin ./test/monitoring # an emulator takes 0.2 s to start
 }
 
@@ -169,6 +171,10 @@ for name in "${parts[@]}"; do
 	failed=1
 	echo
 	echo "failures of $name (all of its output: $logs/${name//\//-}.log):"
-	grep -E '^[[:space:]]*--- FAIL|^FAIL|^panic:|DATA RACE|\[(build|setup) failed\]' "$logs/${name//\//-}.log" || tail -n 5 "$logs/${name//\//-}.log"
+	# of each failed test also the first lines that it printed
+	awk '/^[[:space:]]*--- FAIL/ { print; n = 6; next }
+		/^FAIL|^panic:|DATA RACE|\[(build|setup) failed\]/ { print; n = 0; next }
+		/^[[:space:]]/ && n-- > 0 { print substr($0, 1, 400); next }
+		{ n = 0 }' "$logs/${name//\//-}.log" | grep . || tail -n 5 "$logs/${name//\//-}.log"
 done
 exit "$failed"

@@ -18,7 +18,7 @@ import (
 const failingGo = `#!/bin/sh
 case "$1 $PWD" in
 list*) ;;
-*/test/cluster) echo "--- FAIL: TestNodes (0.00s)"; echo "FAIL	example.com/nodes	0.1s"; exit 1 ;;
+*/test/cluster) echo "--- FAIL: TestNodes (0.00s)"; echo "    nodes_test.go:9: no node"; echo "FAIL	example.com/nodes	0.1s"; exit 1 ;;
 *) echo "ok	example.com/$(basename "$PWD")	0.1s" ;;
 esac
 `
@@ -42,8 +42,8 @@ func TestEveryModuleRunsAndFailuresComeLast(t *testing.T) {
 	if !strings.Contains(before, "example.com/e2e") || !strings.Contains(before, "example.com/release") {
 		t.Errorf("the module after the failed one did not run:\n%s", out)
 	}
-	if !strings.Contains(failures, "TestNodes") {
-		t.Errorf("the end does not name the failed test:\n%s", out)
+	if !strings.Contains(failures, "TestNodes") || !strings.Contains(failures, "no node") {
+		t.Errorf("the end does not tell which test failed and why:\n%s", out)
 	}
 }
 
@@ -92,7 +92,7 @@ func flags(line string, of ...string) string {
 func TestClusterDownEndsItsOwnCluster(t *testing.T) {
 	for argument, want := range map[string]string{
 		"":      "for name in limpet ;",
-		"ALL=1": "for name in limpet demo e2e bench chart chaos upgrade flannel multus offline;",
+		"ALL=1": "for name in limpet demo e2e bench chart chaos upgrade flannel multus offline crio;",
 	} {
 		args := []string{"--no-print-directory", "--dry-run", "cluster-down"}
 		if argument != "" {
@@ -149,7 +149,7 @@ func checkout(t *testing.T, stub string) string {
 	root := t.TempDir()
 	for file, text := range map[string]string{
 		"go": stub, "test/run.sh": string(script), "test/race.txt": "./pkg/raced # why\n./pkg/raced-server all # why\n",
-		"pkg/server/main_test.go": "testenv.Main()", "pkg/raced-server/main_test.go": "testenv.MainWith()", "cmd/x": "", "internal/x": "", "test/certmanager/x": "", "test/cluster/x": "", "test/console/x": "", "test/e2e/x": "", "release/x": "", "release/chart/install/x": "",
+		"pkg/server/main_test.go": "testenv.Main()", "pkg/raced-server/main_test.go": "testenv.MainWith()", "cmd/x": "", "internal/x": "", "test/autoscalers/x": "", "test/certmanager/x": "", "test/cluster/x": "", "test/console/x": "", "test/e2e/x": "", "release/x": "", "release/chart/install/x": "",
 	} {
 		path := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

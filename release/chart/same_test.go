@@ -34,6 +34,7 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 		"default":         {"", base},
 		"own network":     {"network: {mode: own}", own},
 		"adopted network": {"network: {mode: adopt}", kustomized(t, "adopt-network")},
+		"shared network":  {"network: {mode: shared}", kustomized(t, "shared-network")},
 		"below flannel":   {"network: {mode: flannel}", kustomized(t, "flannel")},
 		"settings of nodes": {
 			"network: {mode: own, settings: true}", kustomized(t, "own-network", "node-network"),
@@ -50,6 +51,7 @@ func TestChartInstallsWhatKustomizeDoes(t *testing.T) {
 		"mutating policy":     {"mutatingPolicy: {enabled: true}", kustomized(t, "default", "mutating-policy")},
 		"network policy":      {"networkPolicy: {enabled: true, apiServers: [10.0.0.0/28]}", network},
 		"break glass":         {"breakGlass: {enabled: true}", kustomized(t, "default", "break-glass")},
+		"kept nodes":          {"keepNodes: {enabled: true}", kustomized(t, "default", "keep-nodes")},
 		"alerts":              {"alerts: {enabled: true}", kustomized(t, "default", "alerts")},
 		"no flow control":     {"flowControl: {enabled: false}", without("flow-control")},
 		"no CRDs":             {"crds: {install: false}", without("crds")},

@@ -2,6 +2,8 @@ package chart_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -71,6 +73,24 @@ func TestValuesReachTheObjects(t *testing.T) {
 			}
 			parse(t, got)
 		})
+	}
+}
+
+// TestTheLineForK3s renders what the page of the installation sets for k3s.
+func TestTheLineForK3s(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operate/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := ""
+	for _, m := range regexp.MustCompile(`--set agent\.(\w+)=(/var/lib/rancher/\S+)`).FindAllStringSubmatch(string(page), -1) {
+		values += m[1] + ": " + m[2] + ", "
+	}
+	got := template(t, "agent: {"+values+"}")[agent]
+	for _, want := range []string{`path: "/var/lib/rancher/k3s/data/cni"`, `path: "/var/lib/rancher/k3s/agent/etc/cni/net.d"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %s in\n%s", want, got)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type variant struct {
 var variants = []variant{
 	{"own-network", `eq .Values.network.mode "own"`, false},
 	{"adopt-network", `eq .Values.network.mode "adopt"`, false},
+	{"shared-network", `eq .Values.network.mode "shared"`, false},
 	{"flannel", `eq .Values.network.mode "flannel"`, false},
 	{"node-network", ".Values.network.settings", true},
 	{"pods-from-kubelet", `eq .Values.pods.source "kubelet"`, true},
@@ -35,6 +36,7 @@ var variants = []variant{
 	{"priority-quota", ".Values.priorityQuota.enabled", true},
 	{"mutating-policy", ".Values.mutatingPolicy.enabled", true},
 	{"network-policy", ".Values.networkPolicy.enabled", true},
+	{"keep-nodes", ".Values.keepNodes.enabled", true},
 	{"break-glass", ".Values.breakGlass.enabled", true},
 	{"alerts", ".Values.alerts.enabled", true},
 	{"monitoring", ".Values.monitoring.enabled", true},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,10 +49,11 @@ type line struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	} `json:"responseStatus"`
-	Request  json.RawMessage `json:"requestObject"`
-	Response json.RawMessage `json:"responseObject"`
-	Received time.Time       `json:"requestReceivedTimestamp"`
-	Done     time.Time       `json:"stageTimestamp"`
+	Request     json.RawMessage   `json:"requestObject"`
+	Response    json.RawMessage   `json:"responseObject"`
+	Received    time.Time         `json:"requestReceivedTimestamp"`
+	Annotations map[string]string `json:"annotations"`
+	Done        time.Time         `json:"stageTimestamp"`
 }
 
 type user struct {
@@ -59,8 +61,8 @@ type user struct {
 	Groups   []string `json:"groups"`
 }
 
-// Read returns the events of an audit log. The last line may be cut off.
-func Read(r io.Reader) ([]Event, error) {
+// Read returns the events of an audit log: those in some namespaces, or all if none is named. The last line may be cut off.
+func Read(r io.Reader, namespaces ...string) ([]Event, error) {
 	var events []Event
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
@@ -71,7 +73,7 @@ func Read(r io.Reader) ([]Event, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read audit log: %w", err)
 		}
-		more, err := parse(text)
+		more, err := parse(text, namespaces)
 		if err != nil {
 			return nil, fmt.Errorf("parse line %d of the audit log: %w", n, err)
 		}
@@ -80,12 +82,12 @@ func Read(r io.Reader) ([]Event, error) {
 }
 
 // parse returns the events of one line: one for each object that deletecollection deleted.
-func parse(text []byte) ([]Event, error) {
+func parse(text []byte, namespaces []string) ([]Event, error) {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, fmt.Errorf("decode event: %w", err)
 	}
-	if l.Stage != "ResponseComplete" {
+	if l.Stage != "ResponseComplete" || len(namespaces) > 0 && !slices.Contains(namespaces, l.Object.Namespace) {
 		return nil, nil
 	}
 	who := l.User
@@ -96,6 +98,9 @@ func parse(text []byte) ([]Event, error) {
 		Received: l.Received, Done: l.Done, User: who.Username, Groups: who.Groups, Verb: l.Verb, Resource: l.Object.Resource,
 		Subresource: l.Object.Subresource, Namespace: l.Object.Namespace, Name: l.Object.Name, Code: l.Status.Code, Message: l.Status.Message,
 		DryRun: dryRun(l),
+	}
+	for key := range l.Annotations {
+		e.Open = e.Open || strings.HasPrefix(key, "failed-open.validating.webhook.admission.k8s.io/")
 	}
 	if e.Code >= 300 {
 		return []Event{e.refusedBy(l.Response)}, nil
@@ -165,6 +170,9 @@ func (e *Event) decode(data json.RawMessage, group string) error {
 		return nil
 	}
 	e.Name = o.Metadata.Name
+	if e.DryRun { // what a dry run would have made may have no version
+		return nil
+	}
 	if e.Resource == "pods" && strings.HasPrefix(e.Verb, "delete") && (e.Verb == "deletecollection" || o.Metadata.ResourceVersion == "") {
 		e.UID = string(o.Metadata.UID) // deletecollection lists the objects as they were before
 		return nil

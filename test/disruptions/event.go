@@ -27,6 +27,8 @@ type Event struct {
 	Verb, Resource, Subresource, Namespace, Name string
 	Code                                         int
 	DryRun                                       bool
+	// Open tells that a webhook gave no answer in time, and that the API server let the request pass.
+	Open bool
 	// Message is the text of a refusal.
 	Message string
 

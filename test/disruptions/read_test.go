@@ -3,7 +3,6 @@ package disruptions_test
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,50 +19,23 @@ import (
 	"github.com/limpet-io/limpet/test/disruptions"
 )
 
-var (
-	env      *testenv.Env
-	auditLog string
-)
+var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "audit")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	policy := filepath.Join(dir, "policy.yaml")
-	auditLog = filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte(disruptions.AuditPolicy), 0o600); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return testenv.MainWith(m, os.Getenv(testenv.AssetsVar), &env, map[string]string{
-		"audit-policy-file": policy, "audit-log-path": auditLog,
-	})
+	os.Exit(testenv.MainAudited(m, os.Getenv(testenv.AssetsVar), &env, disruptions.AuditPolicy))
 }
 
 // recorded returns the events of a namespace.
 func recorded(t *testing.T, namespace string) []disruptions.Event {
 	t.Helper()
-	file, err := os.Open(auditLog)
+	file, err := os.Open(env.AuditLog)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	all, err := disruptions.Read(file)
+	events, err := disruptions.Read(file, namespace)
 	if err != nil {
 		t.Fatal(err)
-	}
-	var events []disruptions.Event
-	for _, e := range all {
-		if e.Namespace == namespace {
-			events = append(events, e)
-		}
 	}
 	return events
 }
@@ -105,6 +77,7 @@ func TestReadTheLogOfAnAPIServer(t *testing.T) {
 	evict("a", policyv1.Eviction{}, client.DryRunAll)
 	evict("a", policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}})
 	must(t, env.Client.Delete(ctx, pods["a"], client.DryRunAll))
+	must(t, env.Client.Create(ctx, testenv.APod("e").In(namespace).On("n1").Pod, client.DryRunAll)) // its answer has no version
 	evict("a", policyv1.Eviction{})
 	must(t, env.Client.Delete(ctx, pods["b"]))
 	env.Patch(t, pods["d"], `{"spec":{"containers":[{"name":"main","image":"example.com/other"}]}}`)
@@ -122,7 +95,7 @@ func TestReadTheLogOfAnAPIServer(t *testing.T) {
 		"create replicasets web size 0", "update replicasets/scale web size 4",
 		"create pods a ready false", "update pods/status a ready true", "create pods b ready false", "update pods/status b ready true",
 		"create pods c ready false", "update pods/status c ready true", "create pods d ready false", "update pods/status d ready true",
-		"dry run create pods/eviction a", "dry run create pods/eviction a", "dry run delete pods a ready true deleting",
+		"dry run create pods/eviction a", "dry run create pods/eviction a", "dry run delete pods a", "dry run create pods e",
 		"create pods/eviction a", "delete pods b ready true deleting", "patch pods d ready true image example.com/other",
 		"deletecollection pods a", "deletecollection pods b", "deletecollection pods c", "deletecollection pods d",
 		"delete replicasets web gone",
@@ -186,5 +159,9 @@ func TestReadWorkloadsOfOtherKinds(t *testing.T) {
 		if w := events[0].Workload; w == nil || w.UID != "u" || w.Replicas != 4 || w.ScaleOnly == (w.Kind == "CloneSet") {
 			t.Errorf("workload %+v", w)
 		}
+	}
+	broken := strings.Replace(fmt.Sprintf(line, "", "CloneSet"), `"7"`, `""`, 1)
+	if events, err := disruptions.Read(strings.NewReader(broken), "other"); len(events) > 0 || err != nil {
+		t.Errorf("of another namespace %v: %v", events, err)
 	}
 }

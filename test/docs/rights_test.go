@@ -20,7 +20,7 @@ import (
 // account has the right and what it permits to a thief.
 func TestEveryRightIsExplained(t *testing.T) {
 	var want, got []string
-	for _, dir := range []string{"controller", "daemonset", "node-network"} {
+	for _, dir := range []string{"controller", "daemonset", "node-network", "keep-nodes"} {
 		want = append(want, rightsIn(t, filepath.Join(root, "deploy", dir, "rbac.yaml"))...)
 	}
 	account := ""

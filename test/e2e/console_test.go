@@ -76,7 +76,7 @@ func TestKubectlLimpet(t *testing.T) {
 	if text := limpet(t, "node", "check", node); !strings.Contains(text, "sound") {
 		t.Errorf("node check %s:\n%s", node, text)
 	}
-	if text := limpet(t, "test"); !strings.Contains(text, "node kept") || !strings.Contains(text, "address kept") {
+	if text := limpet(t, "test", "--timeout=5m"); !strings.Contains(text, "node kept") || !strings.Contains(text, "address kept") {
 		t.Errorf("test: %s", text)
 	}
 	limpet(t, "lost")

@@ -34,8 +34,8 @@ func TestARequiredPodIsLetGo(t *testing.T) {
 		annotation string
 		late       bool // the annotation is set while the pod waits
 	}{
-		"release-after": {"limpet.dev/release-after=3s", true},
-		"release-on":    {"limpet.dev/release-on=deleted,cordoned", false},
+		"leave-after": {"limpet.dev/leave-after=3s", true},
+		"release-on":  {"limpet.dev/release-on=deleted,cordoned", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func requiredPod(t *testing.T) (map[string]corev1.Pod, corev1.Pod) {
 // PersistentPodState name the node and what would help.
 func waits(t *testing.T, home corev1.Pod) {
 	t.Helper()
-	what := []string{"node " + home.Spec.NodeName + " is cordoned", "uncordon it", "PersistentPodState bound with limpet.dev/release-after or limpet.dev/release-on"}
+	what := []string{"node " + home.Spec.NodeName + " is cordoned", "uncordon it", "PersistentPodState bound with limpet.dev/leave-after or limpet.dev/leave-on"}
 	await(t, 2*time.Minute, "the condition to name node and remedy", func(ctx context.Context) (bool, string) {
 		c, err := waiting(ctx, "bound")
 		return strings.HasPrefix(c, "True NodeCordoned ") && containsAll(c, append(what, home.Name)), fmt.Sprint(c, err)

@@ -109,7 +109,7 @@ func connect(ctx context.Context, node, service string) (out string, err error) 
 }
 
 // TestAPodLeavesItsServiceBeforeItGoes rolls two StatefulSets, whose controller waits until all pods are Ready. One asks to
-// be out of service first: no client of it is refused. Then a pod of it is evicted.
+// be out of service first: no client of it is refused. Then a pod of it is evicted, and one is changed in place.
 func TestAPodLeavesItsServiceBeforeItGoes(t *testing.T) {
 	namespace(t, "served")
 	rollBoth(t, 2)
@@ -122,6 +122,25 @@ func TestAPodLeavesItsServiceBeforeItGoes(t *testing.T) {
 	if t.Logf("evicted after %s", took); took < 6*time.Second {
 		t.Errorf("evicted after %s, want 6s at least", took)
 	}
+	start = time.Now()
+	kubectl(t, "patch", "pod", "-n", "served", "first-1", "-p", `{"spec":{"containers":[{"name":"main","image":"docker.io/cilium/echoserver:latest"}]}}`)
+	took = time.Since(start)
+	if t.Logf("changed in place after %s", took); took < 6*time.Second {
+		t.Errorf("changed after %s, want 6s at least", took)
+	}
+	await(t, time.Minute, "the changed pod to be back", func(ctx context.Context) (bool, string) {
+		pod, err := theBed.Client.CoreV1().Pods("served").Get(ctx, "first-1", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		ready, back := false, false
+		for _, c := range pod.Status.Conditions {
+			ready = ready || c.Type == "Ready" && c.Status == "True"
+			back = back || c.Type == "limpet.dev/in-service" && c.Status == "True" && c.Reason == "Changed"
+		}
+		return ready && back && pod.Status.ContainerStatuses[0].RestartCount == 1, fmt.Sprintf("%+v", pod.Status.Conditions)
+	})
+	t.Logf("back after %s", time.Since(start))
 }
 
 // TestNoClientIsRefusedThroughALongRollingUpdate is that for 18 pods a set. It takes five minutes.

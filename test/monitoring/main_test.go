@@ -6,6 +6,8 @@ import (
 	"os"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
 	"github.com/limpet-io/limpet/internal/testenv"
 	"github.com/limpet-io/limpet/test/cniexec"
 	"github.com/limpet-io/limpet/test/debian"
@@ -44,5 +46,7 @@ func start(m *testing.M) (int, error) {
 			return 0, err
 		}
 	}
-	return cniexec.Alone(func() (int, error) { return testenv.Main(m, os.Getenv(programs.Var), &env), nil })
+	return cniexec.Alone(func() (int, error) {
+		return testenv.Main(m, os.Getenv(programs.Var), &env, apiextensionsv1.AddToScheme), nil
+	})
 }

@@ -79,9 +79,9 @@ func write(t *testing.T, path string, what any) string {
 	return path
 }
 
-// scene is what an alert sees: series in the notation of promtool, a value each minute.
+// scene is what an alert sees: series in the notation of promtool, a value each minute. Names are labels of the first alert that fires.
 type scene struct {
-	At            string
+	At, Names     string
 	Fires, Silent []map[string]string
 }
 
@@ -100,11 +100,14 @@ func TestEachAlertFiresAndIsSilent(t *testing.T) {
 			t.Errorf("testdata/scenes.yaml needs a scene in which %s fires, and one in which it is silent", a.Alert)
 		}
 		delete(scenes, a.Alert)
-		for _, series := range s.Fires {
-			tests = append(tests, toolTest(a.Alert, s.At, series, 1))
+		for i, series := range s.Fires {
+			tests = append(tests, toolTest(a.Alert, "", s.At, series, 1))
+			if i == 0 {
+				tests = append(tests, toolTest(a.Alert, s.Names, s.At, series, 1))
+			}
 		}
 		for _, series := range s.Silent {
-			tests = append(tests, toolTest(a.Alert, s.At, series, 0))
+			tests = append(tests, toolTest(a.Alert, "", s.At, series, 0))
 		}
 	}
 	for name := range scenes {
@@ -115,8 +118,8 @@ func TestEachAlertFiresAndIsSilent(t *testing.T) {
 	}))
 }
 
-// toolTest is one test of promtool: how many instances of an alert fire at a time.
-func toolTest(alert, at string, series map[string]string, firing int) map[string]any {
+// toolTest is one test of promtool: how many instances of an alert, of those with labels, fire at a time.
+func toolTest(alert, labels, at string, series map[string]string, firing int) map[string]any {
 	var input []any
 	for _, name := range slices.Sorted(maps.Keys(series)) {
 		input = append(input, map[string]any{"series": name, "values": series[name]})
@@ -124,7 +127,7 @@ func toolTest(alert, at string, series map[string]string, firing int) map[string
 	return map[string]any{
 		"interval": "1m", "input_series": input,
 		"promql_expr_test": []any{map[string]any{
-			"expr": fmt.Sprintf(`count(ALERTS{alertname=%q,alertstate="firing"}) or vector(0)`, alert), "eval_time": at,
+			"expr": fmt.Sprintf(`count(ALERTS{alertname=%q,alertstate="firing",%s}) or vector(0)`, alert, labels), "eval_time": at,
 			"exp_samples": []any{map[string]any{"labels": "{}", "value": firing}},
 		}},
 	}

@@ -2,7 +2,6 @@ package monitoring_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +29,7 @@ func TestEachQueryReturnsData(t *testing.T) {
 	alerts, files := rules(t, dir)
 	rebuild := build(t, dir)
 	workload(t)
-	p := &server{monitoring.Server{Address: freeAddress(t)}}
+	p := &server{monitoring.Server{Address: testenv.FreeAddress(t)}}
 	p.start(t, dir, files, controller(t, dir), agent(t, dir))
 	rebuild()
 	p.returns(t, "verbs", `limpet_plugin_verb_seconds_count{verb="DEL",outcome="freed"} == 1`) // of an ADD that has no result
@@ -110,8 +109,8 @@ func workload(t *testing.T) {
 
 func controller(t *testing.T, dir string) (metrics string) {
 	t.Helper()
-	metrics = freeAddress(t)
-	_, port, _ := net.SplitHostPort(freeAddress(t))
+	metrics = testenv.FreeAddress(t)
+	port := testenv.FreePort(t)
 	launch(t, filepath.Join(dir, "controller"), env.Kubeconfig(t, testenv.ControllerUser),
 		"--webhook-port="+port, "--health-address=0", "--metrics-address="+metrics, "--dns-names=localhost", "--cert-dir="+t.TempDir())
 	return metrics
@@ -119,7 +118,7 @@ func controller(t *testing.T, dir string) (metrics string) {
 
 func agent(t *testing.T, dir string) (metrics string) {
 	t.Helper()
-	metrics = freeAddress(t)
+	metrics = testenv.FreeAddress(t)
 	conf := filepath.Join(dir, "conf")
 	if err := os.Mkdir(conf, 0o755); err != nil {
 		t.Fatal(err)
@@ -187,14 +186,4 @@ func (p *server) returns(t *testing.T, what, query string) {
 	if err != nil {
 		t.Errorf("%s: %v", what, err)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // the program listens there next
-	return l.Addr().String()
 }

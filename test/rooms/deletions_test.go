@@ -22,6 +22,7 @@ var deleters = map[string]string{
 	"internal/budget/reconcile/probe.go":   "nothing: it sends dry runs, which the guard refuses",
 	"internal/console/evict.go":            "nothing: it sends dry runs",
 	"internal/console/trialrun.go":         "the namespace that kubectl limpet test has made, and the pod in it",
+	"internal/budget/reconcile/child.go":   "the PodDisruptionBudget that it has made for a budget over sites",
 	"internal/budget/reconcile/replace.go": "PodDisruptionBudgets that PodUnavailableBudgets replace, where a namespace asks for that",
 }
 

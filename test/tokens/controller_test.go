@@ -415,16 +415,22 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 	owner := testenv.AStatefulSet("served", 1).In(ns)
 	owner.UID = "served"
 	served := testenv.APod("served-0").In(ns).On(v.node.Name).OwnedBy(owner.StatefulSet).With(policyv1beta1.AnnotationDrainFirst, "1s").Ready().Pod
-	env.Create(t, served)
+	hooked := testenv.APod("served-1").In(ns).On(v.node.Name).OwnedBy(owner.StatefulSet).With(policyv1beta1.AnnotationLifecycle, "x").Ready().Pod
+	env.Create(t, served, hooked)
+	takes := func(pod *corev1.Pod) request {
+		return func(ctx context.Context, c client.Client) error {
+			return c.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType,
+				[]byte(`{`+uid(pod)+`,"status":{"conditions":[{"type":"limpet.dev/in-service","status":"False","reason":"DeletionFollows"}]}}`)))
+		}
+	}
 	steps := []struct {
 		what string
 		do   request
 	}{
-		{"take a pod out of service", func(ctx context.Context, c client.Client) error {
-			return c.Status().Patch(ctx, served.DeepCopy(), client.RawPatch(types.StrategicMergePatchType,
-				[]byte(`{`+uid(served)+`,"status":{"conditions":[{"type":"limpet.dev/in-service","status":"False","reason":"DeletionFollows"}]}}`)))
-		}},
+		{"take a pod out of service", takes(served)},
 		{"delete it for its StatefulSet", remove(served)},
+		{"take a pod with handlers out of service", takes(hooked)},
+		{"delete that for its StatefulSet", remove(hooked)},
 		{"nominate a node that a policy of others stamps", patchStatus(v.gated, `{"metadata":{"uid":"`+string(v.gated.UID)+`","annotations":{"owner":"policy"}},"status":{"nominatedNodeName":"`+v.node.Name+`"}}`)},
 		{"withdraw a nomination", patchStatus(v.gated, `{`+uid(v.gated)+`,"status":{"nominatedNodeName":""}}`)},
 		{"open its gate, which a policy of others stamps", func(ctx context.Context, c client.Client) error {

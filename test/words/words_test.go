@@ -1,4 +1,4 @@
-package words
+package words_test
 
 import (
 	"io/fs"
@@ -42,6 +42,30 @@ func TestDocumentsAreWrittenInPlainWords(t *testing.T) {
 	})
 	if err != nil || checked < 15 {
 		t.Fatal(checked, err)
+	}
+}
+
+// TestCodeIsWrittenInPlainWords checks the lines of code, of tests the comments alone.
+func TestCodeIsWrittenInPlainWords(t *testing.T) {
+	for _, room := range []string{"cmd", "internal", "pkg", "test"} {
+		err := filepath.WalkDir(filepath.Join(root, room), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || filepath.Base(filepath.Dir(path)) == "words" {
+				return err // or the list itself
+			}
+			data, err := os.ReadFile(path)
+			for i, line := range strings.Split(string(data), "\n") {
+				if strings.HasSuffix(path, "_test.go") {
+					_, line, _ = strings.Cut(line, "//")
+				}
+				for _, complaint := range phrasesIn(line) {
+					t.Errorf("%s:%d: %s", path, i+1, complaint)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

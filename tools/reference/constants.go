@@ -152,7 +152,7 @@ func explain(all ...[]constant) {
 // sorted returns each value of each kind once.
 func sorted(all []constant) []constant {
 	slices.SortFunc(all, func(a, b constant) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.value, b.value), cmp.Compare(a.room, b.room))
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.value, b.value), cmp.Compare(a.room, b.room), cmp.Compare(a.meaning, b.meaning))
 	})
 	return slices.CompactFunc(all, func(a, b constant) bool { return a.kind == b.kind && a.value == b.value && a.meaning == b.meaning })
 }

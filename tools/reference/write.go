@@ -24,7 +24,7 @@ var sections = []struct{ kind, title, text string }{
 	{"outcome", "Outcomes", "What became of a rebuilt pod, and what will become of the pods of a drained node."},
 	{"cause", "Causes", "Why an outcome is not Kept, and why something ended."},
 	{"condition", "Conditions", "Types of conditions in status."},
-	{"trigger", "Release triggers", "Values of `limpet.dev/release-on`."},
+	{"trigger", "Release triggers", "Values of `limpet.dev/leave-on`."},
 	{"problem", "Problems", "Problems that an audit finds."},
 }
 

@@ -59,11 +59,11 @@ func (r *budgetReport) markdown() string {
 Written by `+"`make bench-budgets`"+`: etcd, kube-apiserver and limpet-controller as processes. The benchmark itself plays ReplicaSet controller and kubelets, on the same machine. Milliseconds are median / 99th percentile.
 
 * %s
-* %s, %.0f s in all%s
+* %s, %.0f s in all
 
 ## Numbers to reach
 
-`, r.machine, r.machine.Day, r.took.Seconds(), measure.Precedence())
+`, r.machine, r.machine.Day, r.took.Seconds())
 	w.WriteString(measure.Targets(r.targets()))
 	fmt.Fprintf(&w, `
 ## Admission

@@ -96,11 +96,11 @@ benchmark itself plays StatefulSet controller, scheduler and kubelets, on the sa
 StatefulSets prefer the node they were on. Milliseconds are median / 99th percentile.
 
 * %s
-* %s, %.0f s in all%s
+* %s, %.0f s in all
 
 ## Numbers to reach
 
-`, r.size.nodes, r.size.pods(), r.size.sets, r.machine, r.machine.Day, r.took.Seconds(), measure.Precedence())
+`, r.size.nodes, r.size.pods(), r.size.sets, r.machine, r.machine.Day, r.took.Seconds())
 	w.WriteString(measure.Targets(r.targets()))
 	fmt.Fprintf(&w, `
 ## Times

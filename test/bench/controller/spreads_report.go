@@ -67,11 +67,11 @@ func (r *spreadReport) markdown() string {
 Written by `+"`make bench-spread`"+`: etcd, kube-apiserver and limpet-controller as processes. The benchmark itself plays ReplicaSet controller, on the same machine. Milliseconds are median / 99th percentile.
 
 * %s
-* %s, %.0f s in all%s
+* %s, %.0f s in all
 
 ## Numbers to reach
 
-`, r.machine, r.machine.Day, r.took.Seconds(), measure.Precedence())
+`, r.machine, r.machine.Day, r.took.Seconds())
 	w.WriteString(measure.Targets(r.targets()))
 	limit := r.size.limit(r.size.pods)
 	fmt.Fprintf(&w, `

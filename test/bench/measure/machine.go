@@ -62,22 +62,6 @@ func (m Machine) Hardware() string {
 		m.CPU, m.Cores, float64(m.Memory)/1e9, m.Kernel, m.FileSystem, Millis(m.Flush))
 }
 
-// Precedence returns a note for the report when this process precedes other processes or follows them, by
-// its scheduling policy or its priority, and "" for a normal process.
-func Precedence() string {
-	const why = ", because the machine had other work"
-	if attr, err := unix.SchedGetAttr(0, 0); err == nil && attr.Policy != unix.SCHED_NORMAL {
-		if attr.Policy == unix.SCHED_IDLE || attr.Policy == unix.SCHED_BATCH {
-			return "; behind all other work of the machine"
-		}
-		return "; at a real-time priority" + why
-	}
-	if priority, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && priority > 20 { // the kernel returns 20 less the nice value
-		return fmt.Sprintf("; at the nice value %d", 20-priority) + why
-	}
-	return ""
-}
-
 // fileSystem returns the type of the file system of a directory.
 func fileSystem(dir string) (string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")

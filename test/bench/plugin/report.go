@@ -69,11 +69,11 @@ Written by `+"`make bench-plugin`"+`, which builds limpet-ipam and runs it and u
 * %s
 * a process of limpet-ipam that does nothing takes %s ms, one of host-local %s ms; limpet-ipam waits for one flush in a verb that reserves, claims or is required, and for none in others, as host-local does
 * host-local %s (%s), limpet-ipam of this commit (%s), both %s, stripped, without cgo
-* %s, %.0f s in all%s
+* %s, %.0f s in all
 
 ## Numbers to reach
 
-`, r.machine, measure.Millis(r.scenario(nothingInUse).limpet[start.name].Median()), measure.Millis(r.scenario(nothingInUse).hostLocal[start.name].Median()), p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds(), measure.Precedence())
+`, r.machine, measure.Millis(r.scenario(nothingInUse).limpet[start.name].Median()), measure.Millis(r.scenario(nothingInUse).hostLocal[start.name].Median()), p.hostLocal, measure.Megabytes(p.hostLocalSize), measure.Megabytes(p.size), p.goVersion, r.machine.Day, r.took.Seconds())
 	w.WriteString(measure.Targets(r.targets()))
 	w.WriteString("\n## One process at a time\n\nMilliseconds, median / 99th percentile (the slowest run where there are fewer than 100 runs).\n\nThe last column is limpet-ipam with no address in use, measured in the same minutes.\n\n| state | what | host-local | limpet-ipam | ratio | runs | limpet-ipam, empty |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range r.scenarios {

@@ -174,6 +174,6 @@ func runScene(ctx context.Context, p place, size scale, s scene, r *results) (er
 	if err = s.run(ctx, b, r); err != nil {
 		return err
 	}
-	r.Ran[s.column(size)] = ran{machine, time.Since(b.begin), measure.Precedence()}
+	r.Ran[s.column(size)] = ran{machine, time.Since(b.begin)}
 	return nil
 }

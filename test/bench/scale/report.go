@@ -87,7 +87,7 @@ Each scene is a cluster of its own. The results of a scene stay until it runs ag
 `, r.machines())
 	for _, name := range r.runs() {
 		ran := r.Ran[name]
-		fmt.Fprintf(&w, "| %s | %s%s | %s | %.1f |\n", name, ran.Machine.Day, ran.Precedence, seconds(ran.Took), ran.Machine.Load)
+		fmt.Fprintf(&w, "| %s | %s | %s | %.1f |\n", name, ran.Machine.Day, seconds(ran.Took), ran.Machine.Load)
 	}
 	w.WriteString("\n## Numbers to reach\n\n")
 	w.WriteString(measure.Targets(r.targets()))

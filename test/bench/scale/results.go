@@ -29,9 +29,8 @@ type results struct {
 
 // ran tells when and where a scene ran.
 type ran struct {
-	Machine    measure.Machine
-	Took       time.Duration
-	Precedence string
+	Machine measure.Machine
+	Took    time.Duration
 }
 
 // quantiles are what the page tells of a sample.

@@ -151,6 +151,11 @@ func (b *Builder) compile(ctx context.Context, c component, dir string, todo []c
 	if err != nil {
 		return fmt.Errorf("build %s: %w\n%s", c.name, err, tail(string(out), 20))
 	}
+	if c.c != nil {
+		if err := c.c.compile(ctx, src, temp); err != nil {
+			return fmt.Errorf("build %s: %w", c.name, err)
+		}
+	}
 	for from, to := range c.rename {
 		if err := os.Rename(filepath.Join(temp, from), filepath.Join(temp, to)); err != nil {
 			return fmt.Errorf("name %s: %w", to, err)
@@ -206,6 +211,9 @@ func (b *Builder) hash(ctx context.Context, c component) (string, error) {
 	fmt.Fprintf(h, "%s|%s|%v", c.ldflags, c.tags, c.rename) // the tools in the .mod file say which programs
 	if c.main != nil {
 		fmt.Fprintf(h, "|%v", *c.main)
+	}
+	if c.c != nil {
+		fmt.Fprintf(h, "|%v", *c.c)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }

@@ -167,4 +167,5 @@ var mainModules = map[string]string{
 	"flannel": "github.com/flannel-io/flannel", "flannelplugin": "github.com/containernetworking/plugins",
 	"multus":  "gopkg.in/k8snetworkplumbingwg/multus-cni.v4",
 	"coredns": "github.com/coredns/coredns",
+	"crio":    "github.com/cri-o/cri-o",
 }

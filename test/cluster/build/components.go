@@ -25,6 +25,8 @@ type component struct {
 	usual time.Duration
 	// main is the package main of the module itself, if it is one of the programs.
 	main *rootMain
+	// c is one of the programs that is written in C, if there is one.
+	c *cProgram
 	// onDemand is set where only some tests and benchmarks need the component: a cluster starts without it.
 	onDemand bool
 }
@@ -40,6 +42,7 @@ const (
 	// has it today is on no proxy.
 	flannelPluginVersion = "v0.9.1"
 	multusVersion        = "v4.2.3"
+	crioVersion          = "v1.34.0" // the newest of which all modules are on the proxy
 )
 
 // KubernetesVar is the environment variable that names an earlier minor version of Kubernetes, such as 1.30.
@@ -88,6 +91,11 @@ var components = []component{
 	{
 		name: "multus", version: multusVersion, ldflags: "-s -w -X gopkg.in/k8snetworkplumbingwg/multus-cni.v4/pkg/multus.version=" + multusVersion,
 		rename: map[string]string{"thin_entrypoint": "thin-entrypoint"}, programs: []string{"multus", "thin-entrypoint"}, usual: 40 * time.Second, onDemand: true,
+	},
+	{
+		name: "crio", version: crioVersion, ldflags: "-s -w", tags: "containers_image_openpgp containers_image_ostree_stub exclude_graphdriver_btrfs",
+		programs: []string{"crio", "pinns"}, usual: 90 * time.Second, onDemand: true,
+		c: &cProgram{name: "pinns", module: "github.com/cri-o/cri-o", dir: "pinns/src"},
 	},
 }
 

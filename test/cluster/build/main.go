@@ -36,18 +36,11 @@ func (m *rootMain) write(ctx context.Context, src string) error {
 	if m.text != "" {
 		return os.WriteFile(filepath.Join(src, "main.go"), []byte(m.text), 0o644)
 	}
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.module)
-	cmd.Dir = src
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	out, err := cmd.Output()
+	dir, err := moduleDir(ctx, src, m.module)
 	if err != nil {
-		return fmt.Errorf("download %s: %w: %s", m.module, err, tail(string(out), 5))
+		return err
 	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(out, &downloaded); err != nil {
-		return fmt.Errorf("read where %s is: %w", m.module, err)
-	}
-	text, err := os.ReadFile(filepath.Join(downloaded.Dir, "main.go"))
+	text, err := os.ReadFile(filepath.Join(dir, "main.go"))
 	if err != nil {
 		return fmt.Errorf("read the program of %s: %w", m.module, err)
 	}
@@ -56,6 +49,22 @@ func (m *rootMain) write(ctx context.Context, src string) error {
 		return fmt.Errorf("change the program of %s: %w", m.module, err)
 	}
 	return os.WriteFile(filepath.Join(src, "main.go"), []byte(rest), 0o644)
+}
+
+// moduleDir returns where the source of a module is that a build module requires.
+func moduleDir(ctx context.Context, src, module string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	cmd.Dir = src
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("download %s: %w: %s", module, err, tail(string(out), 5))
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(out, &downloaded); err != nil {
+		return "", fmt.Errorf("read where %s is: %w", module, err)
+	}
+	return downloaded.Dir, nil
 }
 
 // withoutImports removes blank imports. An import that is not there is an error.

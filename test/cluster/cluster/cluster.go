@@ -19,6 +19,7 @@ import (
 
 	testcluster "github.com/limpet-io/limpet/test/cluster"
 	"github.com/limpet-io/limpet/test/cluster/build"
+	"github.com/limpet-io/limpet/test/cluster/nodeinit"
 	"github.com/limpet-io/limpet/test/cluster/preflight"
 )
 
@@ -36,6 +37,7 @@ type Cluster struct {
 // record is what a later process needs to know of a running cluster.
 type record struct {
 	Nodes    int
+	CRIO     []string
 	IPv4Only bool
 	Dirs     map[string]string
 	Self     string
@@ -50,13 +52,16 @@ func Up(ctx context.Context, config Config) (*Cluster, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	if err := preflight.Check(ctx, filepath.Dir(dataDir("")), config.Progress); err != nil {
+	var more, programs []string
+	if len(config.CRIO) > 0 {
+		more, programs = append(more, nodeinit.CRIO), []string{"conmon"}
+	}
+	if err := preflight.Check(ctx, filepath.Dir(dataDir("")), config.Progress, programs...); err != nil {
 		return nil, err
 	}
 	if err := makeWay(config); err != nil {
 		return nil, err
 	}
-	var more []string
 	if config.DNS {
 		more = append(more, string(CoreDNS))
 	}
@@ -114,7 +119,7 @@ func Attach(name string) (*Cluster, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("decode record of cluster %q: %w", name, err)
 	}
-	config := Config{Name: name, Nodes: r.Nodes, IPv4Only: r.IPv4Only, Self: r.Self, AuditPolicy: r.AuditPolicy}
+	config := Config{Name: name, Nodes: r.Nodes, CRIO: r.CRIO, IPv4Only: r.IPv4Only, Self: r.Self, AuditPolicy: r.AuditPolicy}
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
@@ -134,7 +139,7 @@ func (c *Cluster) start(ctx context.Context) error {
 			return fmt.Errorf("make state: %w", err)
 		}
 	}
-	data, err := json.Marshal(record{Nodes: c.config.Nodes, IPv4Only: c.config.IPv4Only, Dirs: c.dirs, Self: c.config.Self, AuditPolicy: c.config.AuditPolicy})
+	data, err := json.Marshal(record{Nodes: c.config.Nodes, CRIO: c.config.CRIO, IPv4Only: c.config.IPv4Only, Dirs: c.dirs, Self: c.config.Self, AuditPolicy: c.config.AuditPolicy})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(stateDir(c.Name), "record.json"), data, 0o644)
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	Name string
 	// Nodes is the number of nodes; 3 when 0.
 	Nodes int
+	// CRIO are the nodes that run CRI-O in the place of containerd.
+	CRIO []string
 	// Cache holds what is built, see DefaultCache.
 	Cache string
 	// Images are archives that every node imports before its kubelet starts.

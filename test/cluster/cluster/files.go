@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/limpet-io/limpet/test/cluster/build"
+	"github.com/limpet-io/limpet/test/cluster/nodeinit"
 )
 
 // containerdConfig: restrict_oom_score_adj lets containers start where the machine
@@ -44,7 +45,6 @@ state = '/run/containerd'
 // watch is the machine's.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 failCgroupV1: false
 failSwapOn: false
 cgroupDriver: cgroupfs
@@ -88,7 +88,7 @@ func (c *Cluster) layDisk(i int, cniDir string) error {
 	name := nodeName(i)
 	disk := c.disk(name)
 	for _, d := range []string{
-		"root", "etc/cni/net.d", "etc/containerd", "etc/kubernetes/pki", "etc/kubernetes/manifests", "opt/cni/bin",
+		"root", "etc/cni/net.d", "etc/containerd", "etc/crio", "etc/containers", "etc/kubernetes/pki", "etc/kubernetes/manifests", "opt/cni/bin",
 		"var/log", "var/tmp", "var/cache", "var/lib/kubelet", "var/lib/containerd", "var/lib/cni",
 	} {
 		if err := os.MkdirAll(filepath.Join(disk, d), 0o755); err != nil {
@@ -108,13 +108,20 @@ func (c *Cluster) layDisk(i int, cniDir string) error {
 		"hostname": name + "\n", "resolv.conf": "", "machine-id": fmt.Sprintf("%032x\n", i),
 		"hosts":                      "127.0.0.1 localhost\n::1 localhost\n" + nodeIP4(i) + " " + name + "\n",
 		"containerd/config.toml":     containerdConfig,
-		"kubernetes/kubelet.yaml":    kubeletConfig,
+		"crio/crio.conf":             crioConfig,
+		"crio/runc":                  runcScript,
+		"containers/policy.json":     crioPolicy,
+		"containers/registries.conf": crioRegistries,
+		"kubernetes/kubelet.yaml":    kubeletConfig + "containerRuntimeEndpoint: unix://" + nodeinit.Socket(c.runtime(name)) + "\n",
 		"kubernetes/kube-proxy.yaml": proxyConfig + proxyGates() + "hostnameOverride: " + name + "\nclusterCIDR: " + c.config.families(podCIDR4, podCIDR6) + "\n",
 	}
 	for f, text := range files {
 		if err := os.WriteFile(filepath.Join(etc, f), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("write disk: %w", err)
 		}
+	}
+	if err := os.Chmod(filepath.Join(etc, "crio/runc"), 0o755); err != nil {
+		return fmt.Errorf("write disk: %w", err)
 	}
 	if err := os.Symlink("/run", filepath.Join(disk, "var/run")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("write disk: %w", err)

@@ -39,7 +39,8 @@ func (c *Cluster) PowerOn(node string) error {
 	}
 	config := nodeinit.Config{
 		Name: node, Disk: c.disk(node), Images: c.imageDir(), CgroupsV1: v1Names(all),
-		Binaries:    map[string]string{"kubernetes": c.dirs["kubernetes"], "containerd": c.dirs["containerd"]},
+		Runtime:     c.runtime(node),
+		Binaries:    map[string]string{"kubernetes": c.dirs["kubernetes"], c.runtime(node): c.dirs[c.runtime(node)]},
 		BootID:      fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:]),
 		KubeletArgs: []string{"--node-ip=" + c.config.families(nodeIP4(i), nodeIP6(i)), "--v=2"},
 	}
@@ -72,6 +73,14 @@ func (c *Cluster) awaitRoot(node, bootID string) error {
 		}
 	}
 	return fmt.Errorf("%s has no file system of its own after %s, see %s", node, limit, filepath.Join(c.logDir(), node+".log"))
+}
+
+// runtime returns the name of what runs the containers of a node.
+func (c *Cluster) runtime(node string) string {
+	if slices.Contains(c.config.CRIO, node) {
+		return nodeinit.CRIO
+	}
+	return nodeinit.Containerd
 }
 
 // index returns the number of a node.
@@ -139,7 +148,7 @@ func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	enter := []string{"-t", strconv.Itoa(pid), "-m", "-p", "-n", "-u", "-i", "-C", "--", "env", "PATH=/limpet/kubernetes:/limpet/containerd:/usr/sbin:/usr/bin:/sbin:/bin"}
+	enter := []string{"-t", strconv.Itoa(pid), "-m", "-p", "-n", "-u", "-i", "-C", "--", "env", "PATH=/limpet/kubernetes:/limpet/containerd:/limpet/crio:/usr/sbin:/usr/bin:/sbin:/bin"}
 	cmd := exec.CommandContext(ctx, "nsenter", append(enter, argv...)...)
 	out, err := cmd.Output()
 	if err != nil {

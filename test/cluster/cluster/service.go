@@ -14,7 +14,7 @@ import (
 	"github.com/limpet-io/limpet/test/cluster/nodeinit"
 )
 
-// StopService stops containerd, kubelet or kube-proxy on a node and waits for its
+// StopService stops the runtime (containerd or crio), kubelet or kube-proxy on a node and waits for its
 // end. It stays down until StartService, or until the node boots.
 func (c *Cluster) StopService(ctx context.Context, node, service string) error {
 	dir, err := c.serviceDir(node, service)
@@ -42,8 +42,8 @@ func (c *Cluster) StartService(ctx context.Context, node, service string) error 
 // serviceDir returns where a node's first process shows its services and takes
 // orders, seen from this machine.
 func (c *Cluster) serviceDir(node, service string) (string, error) {
-	if !slices.Contains(nodeinit.Services(), service) {
-		return "", fmt.Errorf("service %q: there are %s", service, strings.Join(nodeinit.Services(), ", "))
+	if all := nodeinit.Services(c.runtime(node)); !slices.Contains(all, service) {
+		return "", fmt.Errorf("service %q: there are %s", service, strings.Join(all, ", "))
 	}
 	pid, err := c.firstProcess(node)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Cluster) Status() []Status {
 	}
 	for _, node := range c.Nodes() {
 		s := Status{Name: node, PID: c.procs.pid(node), Services: map[string]bool{}}
-		for _, service := range nodeinit.Services() {
+		for _, service := range nodeinit.Services(c.runtime(node)) {
 			dir, err := c.serviceDir(node, service)
 			if err == nil {
 				_, err = os.Stat(filepath.Join(dir, service+nodeinit.Running))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -58,4 +59,21 @@ func enterLeafCgroup(c Config) error {
 		}
 	}
 	return nil
+}
+
+// ownControllers leaves those lines of /proc/cgroups that are about v1 hierarchies of the node; all if it has none. The last
+// one has no end.
+func ownControllers(machine string, v1 []string) string {
+	machine = strings.TrimSuffix(machine, "\n")
+	if len(v1) == 0 {
+		return machine
+	}
+	own := strings.Split(strings.Join(v1, ","), ",")
+	var left strings.Builder
+	for line := range strings.Lines(machine) {
+		if name, _, _ := strings.Cut(line, "\t"); strings.HasPrefix(name, "#") || slices.Contains(own, name) {
+			left.WriteString(line)
+		}
+	}
+	return strings.TrimSuffix(left.String(), "\n")
 }

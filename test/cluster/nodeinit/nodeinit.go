@@ -30,7 +30,9 @@ type Config struct {
 	Disk string
 	// Binaries are directories put into PATH, by name below /limpet.
 	Binaries map[string]string
-	// Images are archives to import, below /limpet/images.
+	// Runtime is what runs the containers: Containerd or CRIO.
+	Runtime string
+	// Images are archives whose images the runtime gets, below /limpet/images.
 	Images string
 	// BootID is what this boot of the node calls itself.
 	BootID string
@@ -151,7 +153,8 @@ func bindMount(from, to string, flags uintptr) error {
 }
 
 // shield shows the kubelet files that hold the values it would write, so that it
-// leaves the machine's kernel alone, and gives this boot an ID of its own.
+// leaves the machine's kernel alone, and gives this boot an ID of its own. Runtimes see
+// only the controllers of cgroups that the node has.
 func shield(c Config, root string) error {
 	values := map[string]string{
 		"sys/vm/overcommit_memory":      "1",
@@ -162,6 +165,11 @@ func shield(c Config, root string) error {
 		"sys/kernel/keys/root_maxbytes": "25000000",
 		"sys/kernel/random/boot_id":     c.BootID,
 	}
+	machine, err := os.ReadFile("/proc/cgroups")
+	if err != nil {
+		return err
+	}
+	values["cgroups"] = ownControllers(string(machine), c.CgroupsV1)
 	dir := filepath.Join(root, "run/shield")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

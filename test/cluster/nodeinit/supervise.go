@@ -24,10 +24,7 @@ const (
 	Stopped    = ".stopped"
 )
 
-const (
-	containerdSocket = "/run/containerd/containerd.sock"
-	path             = "/limpet/kubernetes:/limpet/containerd:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-)
+const path = "/limpet/kubernetes:/limpet/containerd:/limpet/crio:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // service is a program that a node keeps running.
 type service struct {
@@ -38,7 +35,7 @@ type service struct {
 // services lists them in the order in which they start.
 func services(c Config) []service {
 	return []service{
-		{"containerd", []string{"containerd", "--config", "/etc/containerd/config.toml"}},
+		runtimes[c.Runtime].service,
 		{"kubelet", append([]string{
 			"kubelet", "--config=/etc/kubernetes/kubelet.yaml", "--kubeconfig=/etc/kubernetes/kubelet.kubeconfig",
 			"--root-dir=/var/lib/kubelet", "--oom-score-adj=0", "--cert-dir=/var/lib/kubelet/pki",
@@ -47,10 +44,10 @@ func services(c Config) []service {
 	}
 }
 
-// Services lists the names of what a node keeps running.
-func Services() []string {
+// Services lists the names of what a node with a runtime keeps running, the runtime first.
+func Services(runtime string) []string {
 	var names []string
-	for _, s := range services(Config{}) {
+	for _, s := range services(Config{Runtime: runtime}) {
 		names = append(names, s.name)
 	}
 	return names
@@ -79,8 +76,8 @@ func (s *supervisor) run() error {
 	go s.reap()
 	all := services(s.config)
 	go s.keep(all[0])
-	awaitSocket(containerdSocket)
-	if err := s.importImages(); err != nil {
+	awaitSocket(Socket(s.config.Runtime))
+	if err := runtimes[s.config.Runtime].images(s); err != nil {
 		return err
 	}
 	for _, v := range all[1:] {

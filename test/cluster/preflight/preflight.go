@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -30,15 +31,16 @@ const (
 )
 
 // Check returns nil when the machine can run a cluster whose data is below dir, made
-// when missing. Otherwise each missing thing is named on a line of its own.
-func Check(ctx context.Context, dir string, progress func(string, ...any)) error {
+// when missing. Otherwise each missing thing is named on a line of its own. Programs that
+// are named as well have the names of their packages.
+func Check(ctx context.Context, dir string, progress func(string, ...any), more ...string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("root is needed: nodes are made of namespaces, mounts and cgroups")
 	}
 	if err := errors.Join(goVersion(), kernel(ctx), space(dir, spaceToRun)); err != nil {
 		return err
 	}
-	return install(ctx, progress)
+	return install(ctx, progress, more)
 }
 
 func goVersion() error {
@@ -49,9 +51,13 @@ func goVersion() error {
 }
 
 // install gets the missing packages where apt is at hand.
-func install(ctx context.Context, progress func(string, ...any)) error {
+func install(ctx context.Context, progress func(string, ...any), more []string) error {
+	wanted := maps.Clone(programs)
+	for _, program := range more {
+		wanted[program] = program
+	}
 	var packages []string
-	for program, pkg := range programs {
+	for program, pkg := range wanted {
 		if _, err := exec.LookPath(program); err != nil {
 			packages = append(packages, pkg)
 		}

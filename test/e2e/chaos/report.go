@@ -110,8 +110,8 @@ kinds of faults are the same. Each row is one run of the version in it. ` + "`ma
   time: neither Limpet nor the watch of the test itself knew of it.
 * *Looks* counts looks into all sandboxes of a node, and *by ARP* how often all addresses of a node were asked for.
 
-A pod is free to move if its node was drained, had no power or no network, or lacked its plugin or its state when the pod
-was rebuilt, or if the pod had been Ready for less than five seconds. A violation is one of these:
+A pod is free to move if its node was drained, had no power or no network, or lacked its plugin or its state when the
+pod was rebuilt, or if the pod had been Ready for less than five seconds. A violation is one of these:
 
 * Two sandboxes have one address, on one node or on two. All sandboxes of each node are looked into every two seconds.
 * Two sandboxes answer by ARP for one address for longer than two seconds. All addresses are asked for every four
@@ -124,8 +124,8 @@ was rebuilt, or if the pod had been Ready for less than five seconds. A violatio
   two seconds after the watch of the test itself has shown it. A pod is created and deleted by a request of the log.
   The log may lack requests of the ten seconds before the API server was killed: such a deletion counts as the loss of
   a pod.
-* 90 seconds after the plugin of a node or the directory of the plugins was damaged or replaced, the plugin does not run.
-  After the directory of the state was replaced, no agent has started that reads the new one.
+* 90 seconds after the plugin of a node or the directory of the plugins was damaged or replaced, the plugin does not
+  run. After the directory of the state was replaced, no agent has started that reads the new one.
 * At the end a pod is not Ready, another pod answers at its address, or a sandbox answers for an address of no pod.
 * At the end a loan does not say where its pod is.
 * At the end the state of a node, its NodeIPPool and its sandboxes disagree, or attached, reserved and free addresses

@@ -30,40 +30,6 @@ func parse(flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
-func up(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("up", flag.ContinueOnError)
-	name := flags.String("name", "limpet", "`name` of the cluster")
-	kubectl := flags.String("kubectl", "", "link kubectl to this `file`")
-	kubeconfig := flags.String("kubeconfig", "", "copy the kubeconfig to this `file`")
-	archive := flags.String("images", "", "import the images of this `file` into every node")
-	ipv4 := flags.Bool("ipv4-only", false, "leave IPv6 out, as is done anyway where the kernel has none")
-	if err := parse(flags, args); err != nil {
-		return err
-	}
-	config := cluster.Config{Name: *name, IPv4Only: *ipv4, Progress: progress}
-	if *archive != "" {
-		config.Images = []string{*archive}
-	}
-	c, err := cluster.Up(ctx, config)
-	if err != nil {
-		return err
-	}
-	if *kubectl != "" {
-		if err := errors.Join(os.RemoveAll(*kubectl), os.Symlink(c.Kubectl(), *kubectl)); err != nil {
-			return fmt.Errorf("link kubectl: %w", err)
-		}
-	}
-	if *kubeconfig == "" {
-		progress("export KUBECONFIG=%s", c.Kubeconfig())
-		return nil
-	}
-	data, err := os.ReadFile(c.Kubeconfig())
-	if err == nil {
-		err = os.WriteFile(*kubeconfig, data, 0o600)
-	}
-	return err
-}
-
 func down(_ context.Context, args []string) error {
 	flags := flag.NewFlagSet("down", flag.ContinueOnError)
 	name := flags.String("name", "limpet", "`name` of the cluster")
@@ -122,13 +88,12 @@ func images(_ context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	var all []image.Image
-	for _, arg := range flags.Args() {
-		name, files, ok := strings.Cut(arg, "=")
-		if !ok {
-			return fmt.Errorf("image %q: want NAME=BINARY[,BINARY…]", arg)
-		}
-		all = append(all, image.Image{Name: name, Files: strings.Split(files, ","), Architecture: *arch})
+	all, err := assigned(flags.Args())
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].Architecture = *arch
 	}
 	return image.Write(*out, all)
 }
@@ -141,15 +106,26 @@ func multiarch(_ context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	var all []image.Image
-	for _, arg := range flags.Args() {
-		arch, files, ok := strings.Cut(arg, "=")
-		if !ok {
-			return fmt.Errorf("architecture %q: want ARCHITECTURE=BINARY[,BINARY…]", arg)
-		}
-		all = append(all, image.Image{Name: *name, Files: strings.Split(files, ","), Architecture: arch})
+	all, err := assigned(flags.Args())
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].Name, all[i].Architecture = *name, all[i].Name
 	}
 	return image.WriteLayout(*out, all)
+}
+
+// assigned reads words of the form NAME=BINARY[,BINARY…].
+func assigned(words []string) (all []image.Image, err error) {
+	for _, word := range words {
+		name, files, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q: want NAME=BINARY[,BINARY…]", word)
+		}
+		all = append(all, image.Image{Name: name, Files: strings.Split(files, ",")})
+	}
+	return all, nil
 }
 
 func buildAll(ctx context.Context, _ []string) error {

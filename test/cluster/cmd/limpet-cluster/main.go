@@ -1,5 +1,5 @@
-// Command limpet-cluster starts a real three-node Kubernetes on this machine and
-// leaves nothing behind when it is taken down.
+// Command limpet-cluster builds the parts of real three-node clusters on this machine, switches their nodes, and takes them
+// down.
 package main
 
 import (
@@ -13,12 +13,10 @@ import (
 	"syscall"
 )
 
-const usage = `limpet-cluster runs a real three-node Kubernetes on this machine, from Go modules.
+const usage = `limpet-cluster serves the real three-node clusters of make demo, make cluster-up and the tests, from Go modules.
 
-  limpet-cluster up [--name N] [--kubectl FILE] [--kubeconfig FILE] [--images FILE] [--ipv4-only]
-                              start a cluster; nodes are Ready once a pod network is installed
   limpet-cluster down [--name N]
-                              stop the cluster and remove its files; works also after an interrupted up
+                              stop the cluster and remove its files; works also after an interrupted start
   limpet-cluster node [--name N] on|off NODE
                               start a node, or switch it off without a shutdown
   limpet-cluster node [--name N] stop|start NODE SERVICE
@@ -44,7 +42,7 @@ knows, or that of the minor version in $LIMPET_KUBERNETES; version lists them.
 type command func(ctx context.Context, args []string) error
 
 var commands = map[string]command{
-	"up": up, "down": down, "node": node, "images": images, "multiarch": multiarch, "assets": assets, "build": buildAll,
+	"down": down, "node": node, "images": images, "multiarch": multiarch, "assets": assets, "build": buildAll,
 	"version": version,
 	// for this program's own use
 	"forward": forward, "control-exec": controlExec, "node-spawn": nodeSpawn, "node-init": nodeInit,
