@@ -88,8 +88,23 @@ func (w *team) unitTravels(t *testing.T) {
 	for land := range w.lands {
 		w.goes(t, land, 0)
 		w.stays(t, (land+1)%len(w.lands), 1, "")
+		w.noted(t, land)
 		w.rebuild(t, land, 0)
 	}
+}
+
+// noted waits until the disruption controller knows that each evicted pod of a land is gone. It tells pods by their names:
+// for two minutes it would count a pod of the same name as one that is still to go.
+func (w *team) noted(t *testing.T, land int) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		var b policyv1.PodDisruptionBudget
+		err := w.lands[land].env.Client.Get(t.Context(), client.ObjectKey{Namespace: w.in[land], Name: "db"}, &b)
+		if err == nil && len(b.Status.DisruptedPods) > 0 {
+			err = fmt.Errorf("evicted pods in %s: %v", w.in[land], b.Status.DisruptedPods)
+		}
+		return err
+	})
 }
 
 // childrenOverLands has a disruption controller of Kubernetes in each cluster.

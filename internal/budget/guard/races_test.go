@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget/guard"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
@@ -31,6 +33,12 @@ func replica(t *testing.T) (*guard.Handler, client.Reader) {
 // for that of the manager.
 func replicaWith(t *testing.T, objects cache.Options, live client.Reader) (*guard.Handler, client.Reader) {
 	t.Helper()
+	testenv.Eventually(t, func() error { // this cache cannot hold the kinds that a test before had served
+		if held := registry.Held(); len(held) > 0 {
+			return fmt.Errorf("the registry has %v", held)
+		}
+		return nil
+	})
 	mgr := env.NewManager(t, objects)
 	if live == nil {
 		live = mgr.GetAPIReader()

@@ -22,7 +22,13 @@ const recovery = 4 * time.Minute
 
 // atTheEnd waits until all pods are Ready again, and looks at what is left.
 func (r *runner) atTheEnd(ctx context.Context) error {
-	if err := bed.Await(ctx, recovery, "all pods to be Ready again", r.allReady); err != nil {
+	err := bed.Await(ctx, recovery, "all pods to be Ready again", func(ctx context.Context) (bool, string) {
+		if err := r.endLost(ctx); err != nil {
+			return false, err.Error()
+		}
+		return r.allReady(ctx)
+	})
+	if err != nil {
 		r.violate("%v", err)
 	}
 	if err := r.bed.AwaitLimpet(ctx); err != nil {
@@ -70,23 +76,13 @@ func (r *runner) callAll(ctx context.Context) error {
 	return nil
 }
 
-// loan is what a BorrowedAddress says.
-type loan struct {
-	Spec   struct{ Pod, IPs string }
-	Status struct{ Phase, Borrower string }
-}
-
 // loansAgree tells that each loan is to the node of its pod, which has the addresses.
 func (r *runner) loansAgree(ctx context.Context) (bool, string) {
-	out, err := r.bed.Kubectl(ctx, "get", "borrowedaddresses", "-n", Namespace, "-o", "json")
+	all, err := r.loans(ctx)
 	if err != nil {
 		return false, err.Error()
 	}
-	var all struct{ Items []loan }
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		return false, err.Error()
-	}
-	for _, l := range all.Items {
+	for _, l := range all {
 		p, err := r.bed.Client.CoreV1().Pods(Namespace).Get(ctx, l.Spec.Pod, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
@@ -99,7 +95,7 @@ func (r *runner) loansAgree(ctx context.Context) (bool, string) {
 			return false, fmt.Sprintf("the loan of %s is %+v, and the pod is on %s with %v", l.Spec.Pod, l, p.Spec.NodeName, has)
 		}
 	}
-	r.progress("         %d loans", len(all.Items))
+	r.progress("         %d loans", len(all))
 	return true, ""
 }
 

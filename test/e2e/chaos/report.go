@@ -9,14 +9,14 @@ import (
 )
 
 // Header is the head of a table of reports.
-const Header = `| seed | version | minutes | faults | not done | rebuilt | kept | followed | free to move | disruptions | refused | watch behind | unknown | looks | by ARP | violations |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
+const Header = `| seed | version | minutes | faults | not done | rebuilt | kept | followed | free to move | by a person | disruptions | refused | watch behind | unknown | looks | by ARP | violations |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 // Row returns a report as a row of the table.
 func (r Report) Row() string {
-	return fmt.Sprintf("| %d | %s | %.0f | %d | %d | %d | %d | %d | %d | %d | %d | %.1f s | %d | %d | %d | %d |\n", r.Seed, r.Version, r.Length.Minutes(), r.total(), r.Failed,
-		r.Rebuilt, r.Kept, r.Followed, r.FreeToMove, r.Budgets.Disruptions, r.Budgets.Refusals, r.Behind.Seconds(), r.Unknown, r.Looks, r.Asked, len(r.Violations))
+	return fmt.Sprintf("| %d | %s | %.0f | %d | %d | %d | %d | %d | %d | %d | %d | %d | %.1f s | %d | %d | %d | %d |\n", r.Seed, r.Version, r.Length.Minutes(), r.total(), r.Failed,
+		r.Rebuilt, r.Kept, r.Followed, r.FreeToMove, r.Ended, r.Budgets.Disruptions, r.Budgets.Refusals, r.Behind.Seconds(), r.Unknown, r.Looks, r.Asked, len(r.Violations))
 }
 
 // Kinds returns a row with the number of faults of each kind, in the order of the lanes.
@@ -104,6 +104,9 @@ kinds of faults are the same. Each row is one run of the version in it. ` + "`ma
 * *Not done* counts faults that failed as a whole or in part. Most are drains that a budget stopped, and requests while
   the API server or all controllers were away.
 * *Rebuilt* counts pods that ask for a reservation, and *followed* those that took their addresses to another node.
+* *By a person* counts loans that came back with a state that was rolled back, and waited until a person
+  [said](../../use/annotations.md#an-address-that-follows-its-pod) that no pod has the addresses. The test says so at the
+  end, once no sandbox has them.
 * *Watch behind* is the longest time after which a watch of the test itself showed a change. Outages of the API server
   count.
 * *Unknown* counts disruptions that a budget would have refused, had the API server shown the loss of another pod in

@@ -28,6 +28,8 @@ type Report struct {
 	Rebuilt, Kept, Followed, FreeToMove int
 	// Looks counts looks into the sandboxes of a node, and Asked how often all addresses of a node were asked for by ARP.
 	Looks, Asked int
+	// Ended counts loans that a person had to end, because the state of their home was rolled back.
+	Ended int
 	// Budgets is what the audit log says of the budgets.
 	Budgets disruptions.Result
 	// Behind is how long after a change a watch of the observer showed it, at the most. Unknown counts what would be a
