@@ -158,17 +158,20 @@ func TestPodsThatDoNotExistAreAway(t *testing.T) {
 // budget.
 func TestOneBudgetOverManyStatefulSets(t *testing.T) {
 	serve(t)
-	for name, groups := range map[string]*limpetv1alpha1.BudgetGroups{"no groups": nil, "no such label": {ByLabel: "none"}} {
+	for name, tc := range map[string]struct {
+		groups *limpetv1alpha1.BudgetGroups
+		sets   int
+	}{"no groups": {nil, 200}, "no such label": {&limpetv1alpha1.BudgetGroups{ByLabel: "none"}, 6}} {
 		t.Run(name, func(t *testing.T) {
 			ns := guarded(t)
-			put(t, divided(ns, intstr.FromInt32(2), groups))
+			put(t, divided(ns, intstr.FromInt32(2), tc.groups))
 			var pods []*corev1.Pod
-			for i := range 6 {
+			for i := range tc.sets {
 				pods = append(pods, members(t, ns, fmt.Sprintf("db-%d", i), nil, 1, 1)...)
 			}
 			passes(t, evictAs(t.Context(), env.Client, pods[0]))
 			passes(t, evictAs(t.Context(), env.Client, pods[3]))
-			refusedSaying(t, evictAs(t.Context(), env.Client, pods[5]), "needs 4 of 6 pods available")
+			refusedSaying(t, evictAs(t.Context(), env.Client, pods[5]), fmt.Sprintf("needs %d of %d pods available", tc.sets-2, tc.sets))
 		})
 	}
 }
