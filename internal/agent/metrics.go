@@ -101,7 +101,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "limpet_agent_audit_violations", Help: "Broken rules that the last audit of the state found, by kind.",
 		}, []string{"kind"}),
 		recoveries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "limpet_agent_recoveries_total", Help: "What was mended on the node without help, by kind: attachment, file, plugin, index, state, node.",
+			Name: "limpet_agent_recoveries_total", Help: "What was mended on the node without help, by kind: attachment, file, plugin, state, node.",
 		}, []string{"kind"}),
 		audited: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "limpet_agent_audit_timestamp_seconds", Help: "Unix time of the last audit that could be made.",
