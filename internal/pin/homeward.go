@@ -97,8 +97,8 @@ func atHome(record appsv1beta1.PodState) appsv1beta1.PodState {
 	return record
 }
 
-// ReturnCandidates returns pods that may return now, in order, as far as their records tell. Room
-// and reservations are not looked at: that costs reads.
+// ReturnCandidates returns pods that may return now, in order, as far as their records and their homes tell. Room and
+// reservations are not looked at: that costs reads.
 func ReturnCandidates(in RecordInput) []*corev1.Pod {
 	after := returnAfter(in.State)
 	if after == 0 || !whole(in) {
@@ -108,7 +108,11 @@ func ReturnCandidates(in RecordInput) []*corev1.Pod {
 	for i := range in.Pods {
 		pod := &in.Pods[i]
 		record := in.State.Status.PodStates[pod.Name]
-		if home := record.Home; home != nil && record.UID == pod.UID && pod.Annotations[AnnotationMayReturn] == home.NodeName && home.FitSince != nil && in.Now.Sub(home.FitSince.Time) >= after {
+		home := record.Home
+		if home == nil || record.UID != pod.UID || pod.Annotations[AnnotationMayReturn] != home.NodeName || home.FitSince == nil || in.Now.Sub(home.FitSince.Time) < after {
+			continue
+		}
+		if node := in.Nodes[home.NodeName]; node != nil && !obstructed(node, pod) {
 			found = append(found, pod)
 		}
 	}
@@ -129,13 +133,18 @@ func whole(in RecordInput) bool {
 	if in.Workload == nil || in.Unread != "" {
 		return false
 	}
+	ready := 0
 	for i := range in.Pods {
-		if p := &in.Pods[i]; !workload.Ended(p) && (p.DeletionTimestamp != nil || !workload.Ready(p)) {
+		switch p := &in.Pods[i]; {
+		case workload.Ended(p):
+		case p.DeletionTimestamp != nil || !workload.Ready(p):
 			return false
+		default:
+			ready++
 		}
 	}
 	unknown := in.Workload.AnyName && in.Workload.Replicas == math.MaxInt32
-	return unknown || len(in.Pods) >= int(in.Workload.Replicas)
+	return unknown || ready >= int(in.Workload.Replicas)
 }
 
 // returning notes in the records since when homes can take their pods, and which pod is deleted to
@@ -168,7 +177,7 @@ func returning(in RecordInput, records map[string]appsv1beta1.PodState) (back *c
 		default:
 			again = sooner(again, max(home.FitSince.Add(after).Sub(in.Now), returnInterval))
 		}
-		if in.Homeward == name {
+		if in.Homeward == name && home.FitSince != nil {
 			back = pod
 			if home.ReturningAt == nil {
 				at := metav1.NewTime(in.Now.Truncate(time.Second))

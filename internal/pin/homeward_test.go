@@ -182,6 +182,23 @@ func TestAPodDoesNotFlap(t *testing.T) {
 	})
 }
 
+// A pod may return, and is held back, by its budget for instance. Then its home is cordoned: the pod stays, keeps its home, and
+// waits for the whole time again.
+func TestAPodStaysWhenItsHomeIsCordonedAgain(t *testing.T) {
+	h, away := newHomebound("5m"), life("second", "n2", "10.0.2.7")
+	h.see(0, away)
+	h.in.Nodes["n1"] = testenv.ANode("n1").Node
+	h.see(time.Second, away)
+	h.in.Nodes["n1"] = testenv.ANode("n1").Cordoned().Node
+	if got := h.see(5*time.Minute, away); got.Returning != nil || h.home() == nil || h.home().FitSince != nil || h.home().ReturningAt != nil {
+		t.Errorf("returning %t with home %+v, want the pod to stay, and its home", got.Returning != nil, h.home())
+	}
+	h.in.Homeward = "web-0" // whatever is offered
+	if got := pin.Record(h.in); got.Returning != nil {
+		t.Error("the pod returns to a home that does not take it")
+	}
+}
+
 // One pod returns at a time: the next one when the first is Ready.
 func TestPodsReturnInTurn(t *testing.T) {
 	state := testenv.APersistentPodState("web").Prefers(100, hostname).PersistentPodState
@@ -210,6 +227,11 @@ func TestPodsReturnInTurn(t *testing.T) {
 	if got := pin.Record(in); got.Returning == nil || got.Returning.Name != "web-0" {
 		t.Errorf("returning %+v, want web-0", got.Returning)
 	}
+	in.Pods[2].Status.Phase = corev1.PodFailed
+	if found := pin.ReturnCandidates(in); len(found) != 0 {
+		t.Errorf("%d candidates while a pod has failed", len(found))
+	}
+	in.Pods[2].Status.Phase = corev1.PodRunning
 	in.Pods[0].DeletionTimestamp = &metav1.Time{Time: now}
 	if found := pin.ReturnCandidates(in); len(found) != 0 {
 		t.Errorf("%d candidates while a pod ends", len(found))
