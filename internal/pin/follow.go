@@ -17,7 +17,7 @@ func Follows(pod *corev1.Pod) bool {
 // it keeps it; nil for none.
 func AddressHome(record appsv1beta1.PodState, holders []Holder, nodes map[string]*corev1.Node) *corev1.Node {
 	for _, h := range holders {
-		if node := nodes[h.Node]; node != nil && h.IPs == record.IPs {
+		if node := nodes[h.Node]; node != nil && sameIPs(h.IPs, record.IPs) {
 			if _, all := fit.Owns(node, h.IPs); all {
 				return node
 			}
