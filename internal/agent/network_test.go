@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -256,6 +257,36 @@ func TestForeignRouteIsLeftAlone(t *testing.T) {
 		t.Errorf("ApplyRoutes: %v, want an error that names the route in the way", err)
 	}
 	routesAre(t, h, "10.7.2.0/24 via 192.0.2.9", "10.7.3.0/24 via 192.0.2.3")
+}
+
+// TestEachRouteGoes has routes of each form, as an agent that is uninstalled leaves them: one with a gateway, one that refuses
+// packets, and those below flannel, of which the last one leads to a guest of this node.
+func TestEachRouteGoes(t *testing.T) {
+	inNetNS(t)
+	h := handle(t)
+	link, err := h.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := link.Attrs().Index
+	made := append(routes(*peer("n1", []string{"10.5.1.0/24", "fd05:1::/64"}), *peer("n2", []string{"10.5.2.0/24"}, "192.0.2.2")),
+		plan.Route{To: netip.MustParsePrefix("10.41.1.7/32"), Via: netip.MustParseAddr("203.0.113.2"), Link: index, Onlink: true},
+		plan.Route{To: netip.MustParsePrefix("10.41.3.7/32"), Link: index})
+	left := func(want int) {
+		t.Helper()
+		all, err := h.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Protocol: 0x4c}, netlink.RT_FILTER_PROTOCOL)
+		if err != nil || len(all) != want {
+			t.Errorf("the agent has %d routes, want %d: %v, %v", len(all), want, all, err)
+		}
+	}
+	if err := agent.ApplyRoutes(h, made); err != nil {
+		t.Fatal(err)
+	}
+	left(5)
+	if err := agent.ApplyRoutes(h, nil); err != nil {
+		t.Fatal(err)
+	}
+	left(0)
 }
 
 // TestUninstall checks what Uninstall removes, and when it refuses.

@@ -82,7 +82,11 @@ func fromNetlink(r netlink.Route) plan.Route {
 	to, _ := netip.AddrFromSlice(r.Dst.IP)
 	via, _ := netip.AddrFromSlice(r.Gw)
 	bits, _ := r.Dst.Mask.Size()
-	return plan.Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()}
+	is := plan.Route{To: netip.PrefixFrom(to.Unmap(), bits), Via: via.Unmap()}
+	if r.Type == unix.RTN_UNICAST && !via.IsValid() { // to a pod of this node
+		is.Link = r.LinkIndex
+	}
+	return is
 }
 
 func toNetlink(r plan.Route) *netlink.Route {
