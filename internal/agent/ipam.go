@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
 
@@ -29,10 +27,13 @@ func (a *Agent) findIPAM() error {
 	if why := a.notAdopted.Load(); why != nil && is.By != plan.IPAMLimpet {
 		is.NotAdopted = *why
 	}
+	was := a.ipam.Load()
 	if a.OwnNetwork {
-		is.Drops, err = ForwardDrops()
+		if is.Drops, err = ForwardDrops(); err != nil && was != nil {
+			is.Drops = was.Drops
+		}
 	}
-	if was := a.ipam.Swap(&is); was == nil || *was != is {
+	if a.ipam.Store(&is); was == nil || *was != is {
 		a.Log.Info("Network of the node", "ipam", is.By, "file", is.File, "drops", is.Drops)
 	}
 	a.metrics.setIPAM(is.By)
@@ -65,7 +66,7 @@ func readConfigs(dir string) ([]plan.ConfigFile, error) {
 	return files, nil
 }
 
-// reportIPAM creates one event each time another IPAM plugin than Limpet's comes into use, or other chains drop packets.
+// reportIPAM creates events about what has changed of the network of the node.
 func (a *Agent) reportIPAM(ctx context.Context) error {
 	is := a.ipam.Load()
 	if is == nil || *is == a.reportedIPAM {
@@ -73,14 +74,7 @@ func (a *Agent) reportIPAM(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	var events []*corev1.Event
-	if is.Drops != "" && is.Drops != a.reportedIPAM.Drops {
-		events = append(events, plan.ForwardingEvent(a.Node, is.Drops, a.Clock.Now()))
-	}
-	if is.By == plan.IPAMOther || is.NotAdopted != "" {
-		events = append(events, plan.ForeignNetworkEvent(a.Node, a.ConfDir, *is, a.Clock.Now()))
-	}
-	for _, event := range events {
+	for _, event := range plan.NetworkEvents(a.Node, a.ConfDir, a.reportedIPAM, *is, a.Clock.Now()) {
 		if err := a.show.Client.Create(ctx, event); err != nil {
 			return fmt.Errorf("create event about the network: %w", err)
 		}

@@ -120,9 +120,22 @@ func eventName(node string, now time.Time) string {
 // maxMessage is the longest message of an event, in bytes.
 const maxMessage = 1024
 
-// ForeignNetworkEvent returns the event for a node whose network configuration, in dir,
+// NetworkEvents returns the events about what has changed of the network of a node: another IPAM plugin than Limpet's is in use,
+// or other chains drop packets.
+func NetworkEvents(node, dir string, was, is NodeIPAM, now time.Time) (events []*corev1.Event) {
+	if is.Drops != "" && is.Drops != was.Drops {
+		events = append(events, forwardingEvent(node, is.Drops, now))
+	}
+	was.Drops = is.Drops
+	if is != was && (is.By == IPAMOther || is.NotAdopted != "") {
+		events = append(events, foreignNetworkEvent(node, dir, is, now.Add(1))) // the names of events tell their time
+	}
+	return events
+}
+
+// foreignNetworkEvent returns the event for a node whose network configuration, in dir,
 // names another IPAM plugin. It says why the agent did not patch it, if that was its task.
-func ForeignNetworkEvent(node, dir string, is NodeIPAM, now time.Time) *corev1.Event {
+func foreignNetworkEvent(node, dir string, is NodeIPAM, now time.Time) *corev1.Event {
 	var message string
 	if is.File != "" {
 		message = fmt.Sprintf("%s is the network configuration of this node and does not name %s as its IPAM plugin: its pods get no reservations", filepath.Join(dir, is.File), PluginName)
@@ -133,8 +146,8 @@ func ForeignNetworkEvent(node, dir string, is NodeIPAM, now time.Time) *corev1.E
 	return nodeEvent(node, ReasonForeignNetwork, message+is.NotAdopted, now)
 }
 
-// ForwardingEvent returns the event for a node with chains that drop forwarded packets.
-func ForwardingEvent(node, chains string, now time.Time) *corev1.Event {
+// forwardingEvent returns the event for a node with chains that drop forwarded packets.
+func forwardingEvent(node, chains string, now time.Time) *corev1.Event {
 	return nodeEvent(node, ReasonForwardingDropped, fmt.Sprintf("chains of the packet filter drop forwarded packets unless a rule accepts them: %s. Pods reach no other node "+
 		"without a rule for each of the cluster's pod CIDRs as source and as destination. Remedy: accept these, or set the policy of the chains to accept", chains), now)
 }

@@ -2,7 +2,9 @@ package plan_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
 )
@@ -47,6 +49,44 @@ func TestFindIPAM(t *testing.T) {
 			}
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestNetworkEvents tells each part of what changed once.
+func TestNetworkEvents(t *testing.T) {
+	const drops, foreign = "ForwardingDropped", "ForeignNetwork"
+	well := plan.NodeIPAM{By: plan.IPAMLimpet, File: "10"}
+	of := func(change func(*plan.NodeIPAM)) plan.NodeIPAM {
+		is := well
+		change(&is)
+		return is
+	}
+	other := of(func(is *plan.NodeIPAM) { is.By = plan.IPAMOther })
+	otherDrops := of(func(is *plan.NodeIPAM) { is.By, is.Drops = plan.IPAMOther, "filter FORWARD" })
+	for name, tc := range map[string]struct {
+		was, is plan.NodeIPAM
+		want    []string
+	}{
+		"nothing yet":               {plan.NodeIPAM{}, well, nil},
+		"all at once":               {plan.NodeIPAM{}, otherDrops, []string{drops, foreign}},
+		"nothing new":               {otherDrops, otherDrops, nil},
+		"another network":           {well, other, []string{foreign}},
+		"a firewall beside another": {other, otherDrops, []string{drops}},
+		"the firewall goes":         {otherDrops, other, nil},
+		"another firewall":          {otherDrops, of(func(is *plan.NodeIPAM) { is.By, is.Drops = plan.IPAMOther, "ufw forward" }), []string{drops}},
+		"the other network goes":    {otherDrops, of(func(is *plan.NodeIPAM) { is.Drops = "filter FORWARD" }), nil},
+		"it is not adopted":         {well, of(func(is *plan.NodeIPAM) { is.NotAdopted = "a link" }), []string{foreign}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			names := map[string]bool{}
+			for _, e := range plan.NetworkEvents("n1", "/etc/cni/net.d", tc.was, tc.is, time.Unix(1, 0)) {
+				got, names[e.Name] = append(got, e.Reason), true
+			}
+			if !slices.Equal(got, tc.want) || len(names) != len(got) {
+				t.Errorf("events %q with the names %v, want %q", got, names, tc.want)
 			}
 		})
 	}
