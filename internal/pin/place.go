@@ -64,6 +64,11 @@ type PlaceDecision struct {
 	Again time.Duration
 }
 
+// PlaceReasons are the reasons that PlanPlace gives. planStranded has ReasonNotStarted alone.
+var PlaceReasons = []string{
+	ReasonNotRequired, CauseNodeRefused, CauseConstraint, ReasonNodeGone, ReasonNodeNotReady, ReasonNodeCordoned, ReasonNodeTainted,
+}
+
 // PlanPlace decides whether a pod is released from its required place. The webhook calls it
 // when a pod is created, the controller while the pod waits.
 func PlanPlace(in PlaceInput) PlaceDecision {

@@ -2,6 +2,8 @@ package pin_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,7 +247,9 @@ func TestPlanPlace(t *testing.T) {
 		},
 		"a place that is not the recorded one": {place: labels.Set{hostname: "n7"}, want: pin.LetGo, wantReason: pin.ReasonNotRequired},
 	}
+	reasons := map[string]bool{}
 	for name, tc := range cases {
+		reasons[tc.wantReason] = true
 		t.Run(name, func(t *testing.T) {
 			state := testenv.APersistentPodState("web").Requires(hostname, zone, "disk").Recorded("web-0", "n1", home)
 			for key, value := range map[string]string{pin.AnnotationReleaseAfter: tc.after, pin.AnnotationReleaseOn: tc.on} {
@@ -271,5 +275,8 @@ func TestPlanPlace(t *testing.T) {
 				t.Errorf("decision %+v does not say what to do", got)
 			}
 		})
+	}
+	if got, want := slices.Sorted(slices.Values(pin.PlaceReasons)), slices.Sorted(maps.Keys(reasons)); !slices.Equal(got, want) {
+		t.Errorf("PlaceReasons are %q, and these are given: %q", got, want)
 	}
 }

@@ -68,10 +68,7 @@ func (m *Metrics) showZeros() {
 			m.rebuilds.WithLabelValues(string(outcome), cause)
 		}
 	}
-	for _, cause := range []string{
-		pin.CauseNodeRefused, pin.CauseConstraint, pin.ReasonNodeGone, pin.ReasonNodeNotReady, pin.ReasonNodeCordoned, pin.ReasonNodeTainted,
-		pin.ReasonNodeOutOfIPs, pin.ReasonPodElsewhere,
-	} {
+	for _, cause := range append(pin.PlaceReasons, pin.ReasonNotStarted) {
 		m.releases.WithLabelValues(cause)
 	}
 	for _, kind := range []string{"IPReservation", "NodeIPPool"} {
