@@ -128,6 +128,12 @@ func Generate(in GenerateInput) Generation {
 	return Generation{Create, ReasonGenerated, "made PersistentPodState " + made.Name, made}
 }
 
+// Requested returns the PersistentPodState that is about to be generated for the workload of a pod; nil for none. The pod has
+// the annotations of its template.
+func Requested(pod *corev1.Pod, owner metav1.Object, kind schema.GroupVersionKind, namespace map[string]string) *appsv1beta1.PersistentPodState {
+	return Generate(GenerateInput{Workload: owner, Kind: kind, Template: pod.Annotations, Namespace: namespace}).Object
+}
+
 // giveWay leaves the workload to the PersistentPodState of a user.
 func (in GenerateInput) giveWay(mine int) Generation {
 	const why = "a PersistentPodState that was not generated has the workload as its target"

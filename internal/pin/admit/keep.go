@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -73,11 +72,4 @@ func (p *Planner) namespaceAnnotations(ctx context.Context, name string, dryRun 
 		log.FromContext(ctx).Error(err, "Did not read what a namespace asks for its pods", "namespace", name)
 	}
 	return ns.Annotations
-}
-
-// generateInput gathers what pin.Generate decides from for a pod that is being created.
-func (p *Planner) generateInput(ctx context.Context, pod *corev1.Pod, owner metav1.Object, kind schema.GroupVersionKind) pin.GenerateInput {
-	return pin.GenerateInput{
-		Workload: owner, Kind: kind, Template: pod.Annotations, Namespace: p.namespaceAnnotations(ctx, pod.Namespace, true),
-	}
 }

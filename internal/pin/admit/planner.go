@@ -240,7 +240,7 @@ func (p *Planner) cachedState(ctx context.Context, pod *corev1.Pod, cached *apps
 	if set == nil {
 		return nil
 	}
-	return pin.Generate(p.generateInput(ctx, pod, set, workloads.StatefulSets)).Object
+	return pin.Requested(pod, set, workloads.StatefulSets, p.namespaceAnnotations(ctx, pod.Namespace, true))
 }
 
 // liveState reads a state from the API server; nil when it was deleted in between. The
@@ -264,7 +264,7 @@ func (p *Planner) requestedState(ctx context.Context, pod *corev1.Pod) (*appsv1b
 	if owner == nil || err != nil {
 		return nil, err
 	}
-	requested := pin.Generate(p.generateInput(ctx, pod, owner, kind)).Object
+	requested := pin.Requested(pod, owner, kind, p.namespaceAnnotations(ctx, pod.Namespace, true))
 	if requested == nil {
 		return nil, nil //nolint:nilnil // the owner does not ask for a state
 	}

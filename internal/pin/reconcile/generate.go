@@ -150,11 +150,10 @@ func (g *Generator) Reconcile(ctx context.Context, req kindRequest) (ctrl.Result
 
 func (g *Generator) gather(ctx context.Context, owner client.Object, kind schema.GroupVersionKind) (pin.GenerateInput, error) {
 	in := pin.GenerateInput{Workload: owner, Kind: kind, Template: templateOf(owner)}
-	var ns corev1.Namespace
-	if err := g.Client.Get(ctx, client.ObjectKey{Name: owner.GetNamespace()}, &ns, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
-		return in, fmt.Errorf("get namespace %s: %w", owner.GetNamespace(), err)
+	var err error
+	if in.Namespace, err = namespaceAnnotations(ctx, g.Client, owner.GetNamespace()); err != nil {
+		return in, err
 	}
-	in.Namespace = ns.Annotations
 	target := workload.Target{Group: kind.Group, Kind: kind.Kind, Name: owner.GetName()}
 	states, err := cluster.StatesOf(ctx, g.Client, owner.GetNamespace(), target)
 	if err != nil {

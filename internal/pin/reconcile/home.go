@@ -40,8 +40,12 @@ func (n *Nominator) addHomes(ctx context.Context, in *pin.GateInput) error {
 		return err
 	}
 	state := pin.Choose(states)
-	if state == nil { // the webhook plans with the state that is about to be generated
-		state = pin.Generate(pin.GenerateInput{Workload: owner, Kind: kind}).Object
+	if state == nil { // the webhook has planned with the state that is about to be generated
+		namespace, err := namespaceAnnotations(ctx, n.Client, in.Pod.Namespace)
+		if err != nil {
+			return err
+		}
+		state = pin.Requested(in.Pod, owner, kind, namespace)
 	}
 	if in.Homes = pin.Homes(state, in.Pod.Name, nil); in.Asks() != "" {
 		return nil

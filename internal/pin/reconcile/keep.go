@@ -27,6 +27,15 @@ func keepChanged(before, after client.Object) bool {
 	return before.GetAnnotations()[reservation.KeepAnnotation] != after.GetAnnotations()[reservation.KeepAnnotation]
 }
 
+// namespaceAnnotations returns what the cache keeps of the annotations of a namespace.
+func namespaceAnnotations(ctx context.Context, cached client.Reader, name string) (map[string]string, error) {
+	var ns corev1.Namespace
+	if err := cached.Get(ctx, client.ObjectKey{Name: name}, &ns, client.UnsafeDisableDeepCopy); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get namespace %s: %w", name, err)
+	}
+	return ns.Annotations, nil
+}
+
 // inNamespace requests the workloads of a namespace.
 func (g *Generator) inNamespace(ctx context.Context, ns client.Object) []kindRequest {
 	var requests []kindRequest

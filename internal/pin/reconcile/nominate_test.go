@@ -22,6 +22,7 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // opened waits until a pod is behind no gate of ours, with its node nominated, and no
@@ -85,6 +86,25 @@ func TestANominationOpensOurGate(t *testing.T) {
 	node := env.Node(t)
 	opened(t, gatedFor(t, node.Name, pin.Gate), node.Name)
 	opened(t, gatedFor(t, "no-such-node", pin.Gate), "")
+}
+
+// A namespace asks for its pods, and the PersistentPodState of a workload is gone until it is generated again. Meanwhile a
+// node that keeps the addresses of a pod is its home, for the webhook as well as behind the gate.
+func TestAGateOpensBeforeTheStateIsGenerated(t *testing.T) {
+	m := newManager(t)
+	nominator := m.nominator()
+	nominator.Clock = clocktesting.NewFakePassiveClock(time.Now()) // the seconds for facts that are late do not end
+	m.start(t, nominator)
+	node, ns := env.Node(t), env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns)
+	env.Create(t, set.StatefulSet)
+	env.Annotate(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, keep, "10m")
+	env.Known(t, m.GetClient(), &corev1.NamespaceList{})
+	before := testenv.APod("web-0").In(ns).On(node.Name).At("10.0.0.5").Pod
+	before.UID = "before"
+	env.Create(t, testenv.AReservation(before, time.Now()))
+	pod := create(t, testenv.APod("web-0").In(ns).OwnedBy(set.StatefulSet).With(reservation.RetainAnnotation, "10").With(pin.AnnotationNode, node.Name).Gated(pin.Gate))
+	opened(t, pod, node.Name)
 }
 
 // A pod whose other gates stay closed would hold room on its node without ever running.
