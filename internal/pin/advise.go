@@ -101,7 +101,7 @@ func unstableAdvice(in AdviceInput) []string {
 	if _, owned := in.Template[reservation.OwnerAnnotation]; !owned {
 		named = append(named, setAmong(in.Template, pods)...)
 	}
-	named = slices.Concat(named, setAmong(in.Annotations, ofPersistence), setAmong(in.Template, ofPersistence))
+	named = slices.Concat(named, setAmong(in.Annotations, ofReturn), setAmong(in.Template, ofReturn))
 	if len(named) == 0 {
 		return out
 	}
@@ -127,9 +127,6 @@ func ownerAdvice(in AdviceInput) []string {
 	return nil
 }
 
-// ofPersistence are the annotations of a workload that are about the return of its pods.
-var ofPersistence = ofWorkloads[:9]
-
 // misplaced is about annotations of pods on a workload, and about those of a workload on pods.
 func misplaced(in AdviceInput) []string {
 	var out []string
@@ -150,7 +147,7 @@ func misplaced(in AdviceInput) []string {
 // generationAdvice is about annotations that generate no PersistentPodState.
 func generationAdvice(in AdviceInput) []string {
 	value, set := in.Annotations[appsv1beta1.AnnotationAutoGenerate]
-	named := setAmong(in.Annotations, ofPersistence[1:])
+	named := setAmong(in.Annotations, slices.Concat(ofTopology, carried))
 	if in.Targeted { // by an object with annotations of its own
 		named = setAmong(in.Annotations, carried)
 	}

@@ -49,9 +49,6 @@ const (
 // user's.
 const AnnotationCarried = "limpet.dev/from-workload"
 
-// carried are the annotations of a workload that its generated object gets.
-var carried = ofPersistence[4:]
-
 // LabelGenerated marks generated objects. An object that was left behind when its owner was
 // deleted is recognized by it when the owner is re-created.
 const LabelGenerated = "limpet.dev/generated"

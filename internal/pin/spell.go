@@ -11,12 +11,15 @@ import (
 // ofPods are the annotations of a pod template.
 var ofPods = []string{reservation.RetainAnnotation, reservation.ModeAnnotation, reservation.OwnerAnnotation}
 
-// ofWorkloads are the annotations of a workload.
-var ofWorkloads = []string{
-	appsv1beta1.AnnotationAutoGenerate, appsv1beta1.AnnotationRequiredTopology, appsv1beta1.AnnotationPreferredTopology,
-	appsv1beta1.AnnotationPodAnnotations, AnnotationLeaveAfter, AnnotationLeaveOn, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter,
-	appsv1beta1.AnnotationScaleIn, appsv1beta1.AnnotationScaleOutLimit, appsv1beta1.AnnotationPartition,
-}
+var (
+	// ofTopology are the annotations of a workload that tell the spec of its generated object.
+	ofTopology = []string{appsv1beta1.AnnotationRequiredTopology, appsv1beta1.AnnotationPreferredTopology, appsv1beta1.AnnotationPodAnnotations}
+	// carried are those that its generated object gets.
+	carried = []string{AnnotationLeaveAfter, AnnotationLeaveOn, AnnotationReleaseAfter, AnnotationReleaseOn, AnnotationReturnAfter}
+	// ofReturn are those about the return of pods, and ofWorkloads all.
+	ofReturn    = slices.Concat([]string{appsv1beta1.AnnotationAutoGenerate}, ofTopology, carried)
+	ofWorkloads = slices.Concat(ofReturn, []string{appsv1beta1.AnnotationScaleIn, appsv1beta1.AnnotationScaleOutLimit, appsv1beta1.AnnotationPartition})
+)
 
 const ownPrefix = "limpet.dev/"
 
