@@ -165,23 +165,30 @@ func TestAuditComparesWithContainers(t *testing.T) {
 // go, and only old ones.
 func TestLeftoversOfInterruptedInstallationsAreRemoved(t *testing.T) {
 	n := newNode(t, "leftovers")
-	stays := map[string]bool{}
-	for name, age := range map[string]time.Duration{
-		".limpet-ipam.123.limpet": time.Hour, ".limpet-ipam.77.limpet": 11 * time.Minute, ".limpet-ipam.5.limpet": time.Minute,
-		".limpet-ipam.backup.limpet": time.Hour, ".bridge.123.limpet": time.Hour, "limpet-ipam.123": time.Hour,
-	} {
-		path, then := filepath.Join(n.BinDir, name), time.Now().Add(-age)
-		n.write(t, path, "half a plugin")
+	goes := map[string]bool{}
+	half := func(dir, name string, age time.Duration, gone bool) {
+		t.Helper()
+		path, then := filepath.Join(dir, name), time.Now().Add(-age)
+		n.write(t, path, "half a file")
 		if err := os.Chtimes(path, then, then); err != nil {
 			t.Fatal(err)
 		}
-		stays[name] = name != ".limpet-ipam.123.limpet" && name != ".limpet-ipam.77.limpet"
+		goes[path] = gone
+	}
+	half(n.BinDir, ".limpet-ipam.123.limpet", time.Hour, true)
+	half(n.BinDir, ".limpet-ipam.77.limpet", 11*time.Minute, true)
+	half(n.BinDir, ".limpet-ipam.5.limpet", time.Minute, false)
+	half(n.BinDir, ".limpet-ipam.backup.limpet", time.Hour, false)
+	half(n.BinDir, ".bridge.123.limpet", time.Hour, false)
+	half(n.BinDir, "limpet-ipam.123", time.Hour, false)
+	for _, record := range []string{"limpet.adopted", "limpet.nodenetwork", "limpet.follows"} {
+		half(n.StateDir, "."+record+".123.limpet", time.Hour, true)
 	}
 	n.start(t)
-	n.metricIs(t, "limpet_agent_recoveries_total file", 2)
-	for name, stay := range stays {
-		if _, err := os.Stat(filepath.Join(n.BinDir, name)); (err == nil) != stay {
-			t.Errorf("%s: %v", name, err)
+	n.metricIs(t, "limpet_agent_recoveries_total file", 5)
+	for path, gone := range goes {
+		if _, err := os.Stat(path); (err != nil) != gone {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

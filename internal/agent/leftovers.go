@@ -34,8 +34,9 @@ func removeTemps(c Config, now time.Time, grace time.Duration) (removed int, for
 	}
 	remove(filepath.Join(c.BinDir, plan.PluginName), nil)
 	remove(filepath.Join(c.ConfDir, plan.ConflistName), nil)
-	remove(filepath.Join(c.StateDir, adoptedFile), nil)
-	remove(filepath.Join(c.StateDir, settingsFile), nil)
+	for _, name := range recordFiles {
+		remove(filepath.Join(c.StateDir, name), nil)
+	}
 	for _, r := range records {
 		remove(filepath.Join(c.ConfDir, filepath.Base(r.Name)), r.Wrote)
 	}

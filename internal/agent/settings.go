@@ -14,10 +14,14 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/pkg/persistence"
 )
 
 // settingsFile is the name of the file in the state directory with the NodeNetwork as the agent last saw it.
 const settingsFile = "limpet.nodenetwork"
+
+// recordFiles are the files in the state directory in which the agent stores what it must know after a restart.
+var recordFiles = []string{adoptedFile, settingsFile, persistence.FollowsFile}
 
 // settings returns the settings of the NodeNetwork; nil without one. Those of a deleted one stay: pods have addresses
 // of its ranges. They are not told while the API server has not said whether there is a NodeNetwork: then they are those

@@ -62,7 +62,10 @@ func (u *Uninstallation) Try(ctx context.Context) error {
 		return err
 	}
 	_, _, err = removeTemps(c, time.Time{}, math.MinInt64) // of any age: no agent runs
-	if err = errors.Join(err, remove(filepath.Join(c.StateDir, settingsFile)), remove(filepath.Join(c.StateDir, persistence.FollowsFile)), remove(filepath.Join(c.BinDir, plan.PluginName))); err != nil {
+	for _, name := range recordFiles {
+		err = errors.Join(err, remove(filepath.Join(c.StateDir, name)))
+	}
+	if err = errors.Join(err, remove(filepath.Join(c.BinDir, plan.PluginName))); err != nil {
 		return err
 	}
 	c.Log.Info("Uninstalled Limpet from this node; the state and the log of the verbs stay", "state", c.StateDir)
