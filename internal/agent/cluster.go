@@ -139,9 +139,9 @@ func (v *clusterView) start(ctx context.Context) error {
 			})
 		}
 		if _, err := v.loans.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { wake(v.lent) },
-			UpdateFunc: func(any, any) { wake(v.lent) },
-			DeleteFunc: func(any) { wake(v.lent) },
+			AddFunc:    func(any) { show.Wake(v.lent) },
+			UpdateFunc: func(any, any) { show.Wake(v.lent) },
+			DeleteFunc: func(any) { show.Wake(v.lent) },
 		}); err != nil {
 			return fmt.Errorf("watch loans: %w", err)
 		}
@@ -161,15 +161,7 @@ func (v *clusterView) start(ctx context.Context) error {
 	return nil
 }
 
-func (v *clusterView) notify() { wake(v.changes) }
-
-// wake sends a notification, unless one is pending.
-func wake(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (v *clusterView) notify() { show.Wake(v.changes) }
 
 // notifyIfChanged skips updates that change neither a route nor a setting, such as heartbeats of a Node.
 func (v *clusterView) notifyIfChanged(old, now any) {

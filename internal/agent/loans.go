@@ -8,13 +8,13 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/agent/show"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -44,16 +44,9 @@ type lending struct {
 	unread  []netip.Prefix   // those whose loans shall be
 
 	// Only the goroutine uses these.
-	retries map[reservation.Owner]lendRetry
+	retries show.Retries[reservation.Owner]
 	named   map[reservation.Owner]naming
-	busy    lendRetry // of everything
-}
-
-// lendRetry says when something is tried again.
-type lendRetry struct {
-	failures int // in a row
-	until    time.Time
-	err      error // nil for none that people need to know
+	busy    show.Retry // of everything
 }
 
 // naming is a use of addresses that the controller let this node begin, and since when the agent knows.
@@ -67,7 +60,7 @@ func newLending(a *Agent) *lending {
 	if a.OwnNetwork {
 		name = plan.NetworkName
 	}
-	return &lending{Agent: a, network: name, woken: make(chan struct{}, 1), retries: map[reservation.Owner]lendRetry{}, named: map[reservation.Owner]naming{}}
+	return &lending{Agent: a, network: name, woken: make(chan struct{}, 1), retries: show.Retries[reservation.Owner]{}, named: map[reservation.Owner]naming{}}
 }
 
 // offer replaces what the loop knows of the node.
@@ -82,7 +75,7 @@ func (l *lending) offer(networks []network) {
 	l.state = in
 	l.read = slices.DeleteFunc(l.read, func(p netip.Prefix) bool { return !slices.Contains(in.Owns, p) }) // another node may lend of a range that went
 	l.mu.Unlock()
-	wake(l.woken)
+	show.Wake(l.woken)
 }
 
 // serve makes addresses follow in a network.
@@ -111,7 +104,7 @@ func (l *lending) knows(ranges []netip.Prefix) bool {
 		return true
 	}
 	l.unread = ranges
-	wake(l.woken)
+	show.Wake(l.woken)
 	return false
 }
 
@@ -147,8 +140,8 @@ func (l *lending) run(ctx context.Context) {
 func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 	state, unread := l.latest()
 	now := l.Clock.Now()
-	if wait := l.busy.until.Sub(now); wait > 0 {
-		return wait, l.busy.err
+	if wait := l.busy.Until.Sub(now); wait > 0 {
+		return wait, l.busy.Err
 	}
 	bounded, cancel := context.WithTimeout(ctx, lendTimeout)
 	defer cancel()
@@ -182,16 +175,16 @@ func (l *lending) pass(ctx context.Context) (again time.Duration, err error) {
 			return l.failed(ctx, err)
 		} else if err == nil {
 			delete(l.retries, c.Owner)
-			l.busy = lendRetry{}
+			l.busy = show.Retry{}
 		}
 	}
 	if len(due) > lendOwners {
-		return lendGap, l.standing()
+		return lendGap, l.retries.Standing()
 	}
 	if again = l.nextRetry(now); *p.lingers && (again == 0 || again > leastLend) {
 		again = leastLend
 	}
-	return again, l.standing()
+	return again, l.retries.Standing()
 }
 
 // readAll records the loans of ranges that this node did not have, before one of its pods can get an address of them.
@@ -223,7 +216,7 @@ func (l *lending) forget(cases []plan.LoanCase) {
 	for _, c := range cases {
 		owners[c.Owner] = true
 	}
-	maps.DeleteFunc(l.retries, func(o reservation.Owner, _ lendRetry) bool { return !owners[o] })
+	maps.DeleteFunc(l.retries, func(o reservation.Owner, _ show.Retry) bool { return !owners[o] })
 	maps.DeleteFunc(l.named, func(o reservation.Owner, _ naming) bool { return !owners[o] })
 }
 
@@ -232,8 +225,8 @@ func (l *lending) failed(ctx context.Context, err error) (again time.Duration, _
 	if ctx.Err() != nil {
 		return 0, fmt.Errorf("carry out loans: %w", ctx.Err())
 	}
-	l.busy = l.busy.after(err, leastLend, l.Clock.Now())
-	return l.busy.until.Sub(l.Clock.Now()), err
+	l.busy = l.busy.After(err, leastLend, mostLend, l.Clock.Now(), rand.Float64())
+	return l.busy.Until.Sub(l.Clock.Now()), err
 }
 
 // later notes that a step of an owner failed; false if the API server would answer no other one either. Another writer was
@@ -248,22 +241,14 @@ func (l *lending) later(o reservation.Owner, err error) bool {
 			err = nil
 		}
 	}
-	l.retries[o] = l.retries[o].after(err, leastLend, l.Clock.Now())
+	l.retries[o] = l.retries[o].After(err, leastLend, mostLend, l.Clock.Now(), rand.Float64())
 	return true
-}
-
-func (r lendRetry) after(err error, least time.Duration, now time.Time) lendRetry {
-	r.failures++
-	r.err, r.until = err, now.Add(plan.Delay(r.failures, least, mostLend, plan.Asked(err), rand.Float64()))
-	return r
 }
 
 // nextRetry returns the time until the next owner is tried again; 0 for none.
 func (l *lending) nextRetry(now time.Time) (next time.Duration) {
-	for _, r := range l.retries {
-		if wait := max(r.until.Sub(now), time.Millisecond); next == 0 || wait < next {
-			next = wait
-		}
+	if due := l.retries.Next(now); !due.IsZero() {
+		next = due.Sub(now)
 	}
 	for _, n := range l.named {
 		if wait := n.since.Add(comes).Sub(now); wait > 0 && (next == 0 || wait < next) {
@@ -271,17 +256,6 @@ func (l *lending) nextRetry(now time.Time) (next time.Duration) {
 		}
 	}
 	return next
-}
-
-// standing returns one of the errors of owners that are tried again, always the same.
-func (l *lending) standing() (err error) {
-	failing := slices.SortedFunc(maps.Keys(l.retries), func(a, b reservation.Owner) int { return strings.Compare(a.String(), b.String()) })
-	for _, o := range failing {
-		if l.retries[o].err != nil {
-			return l.retries[o].err
-		}
-	}
-	return nil
 }
 
 // notServed reports whether an API server answered that it knows no such kind.

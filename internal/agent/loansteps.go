@@ -50,7 +50,7 @@ func (p lendPass) due(ctx context.Context, cases []plan.LoanCase, now time.Time)
 	err = p.view(ctx, func(tx *persistence.Tx) error {
 		due = nil
 		for _, c := range cases {
-			if now.Before(p.retries[c.Owner].until) {
+			if now.Before(p.retries[c.Owner].Until) {
 				continue
 			}
 			_, s, err := p.plan(tx, c, false)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
+	"github.com/limpet-io/limpet/internal/agent/show"
 )
 
 const (
@@ -77,7 +78,7 @@ func (a *Agent) lend(ctx context.Context) {
 			return a.setUpNetwork(ctx)
 		})
 	}
-	wake(a.lending.woken)
+	show.Wake(a.lending.woken)
 }
 
 // stateChanged reports whether a verb has written the state since it was last read.

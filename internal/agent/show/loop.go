@@ -84,7 +84,7 @@ func New(c Config) (*Loop, error) {
 		c.Around = func(_ context.Context, pass func() error) { _ = pass() } // the loop tries again by itself
 	}
 	l := &Loop{Config: c, Client: client, offered: make(chan struct{}, 1)}
-	l.memory = memory{versions: map[string]string{}, retries: map[string]retry{}, differs: map[string]time.Time{}}
+	l.memory = memory{versions: map[string]string{}, retries: Retries[string]{}, differs: map[string]time.Time{}}
 	l.namespaces.loop, l.namespaces.changed, l.namespaces.of = l, make(chan struct{}, 1), map[string]*namespace{}
 	l.marks.loop, l.marks.of = l, map[string]*marked{}
 	if l.Owner == nil {
@@ -103,11 +103,11 @@ func (l *Loop) Offer(objects []plan.Object, hold ...string) {
 		l.hold[key] = true
 	}
 	l.mu.Unlock()
-	wake(l.offered)
+	Wake(l.offered)
 }
 
-// wake sends a notification, unless one is pending.
-func wake(c chan<- struct{}) {
+// Wake sends a notification, unless one is pending.
+func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -204,7 +204,7 @@ func (l *Loop) waitForStart(ctx context.Context) {
 		}
 		now, _, _ := l.latest()
 		if first != nil && len(plan.Changes(byKey(first), now, nil)) > 0 {
-			wake(l.offered) // for the first pass
+			Wake(l.offered) // for the first pass
 			return
 		}
 		first = now

@@ -2,7 +2,6 @@ package show
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
@@ -25,37 +24,24 @@ type memory struct {
 	shown    map[string]plan.Object // by plan.Key; nil: not known, list first
 	relist   time.Time              // when the objects are listed again
 	versions map[string]string      // the newest known version, by resource
-	retries  map[string]retry       // of objects that could not be written, by plan.Key
-	busy     retry                  // of everything
+	retries  Retries[string]        // of objects that could not be written, by plan.Key
+	busy     Retry                  // of everything
 	rest     time.Time              // until when nothing is written, after many writes
 	settled  bool                   // a pass has reached its end
 	differs  map[string]time.Time   // since when an object differs in what may soon be as it was, by plan.Key
 }
 
-// retry says when something is tried again.
-type retry struct {
-	failures int // in a row
-	until    time.Time
-	err      error // nil when the failure is none that people need to know
-}
-
-// backOff notes that the server answers nothing for now.
-func (m *memory) backOff(err error, now time.Time, random float64) {
-	m.busy.failures++
-	m.busy.err = err
-	m.busy.until = now.Add(plan.Delay(m.busy.failures, leastBusy, mostBusy, plan.Asked(err), random))
-}
-
 // later notes that an object could not be written. Without an error another writer has changed the object, and it was read
 // again.
 func (m *memory) later(key string, err error, now time.Time, random float64) {
-	r, least, together := m.retries[key], leastOutdated, time.Duration(0)
+	least, together := leastOutdated, now
 	if err != nil {
-		least, together = leastRefused, time.Duration(2*random*float64(len(m.retries))*float64(eachRefused))
+		least, together = leastRefused, now.Add(time.Duration(2*random*float64(len(m.retries))*float64(eachRefused)))
 	}
-	r.failures++
-	r.err = err
-	r.until = now.Add(max(plan.Delay(r.failures, least, mostRefused, plan.Asked(err), random), together))
+	r := m.retries[key].After(err, least, mostRefused, now, random)
+	if together.After(r.Until) {
+		r.Until = together
+	}
 	m.retries[key] = r
 }
 
@@ -63,7 +49,7 @@ func (m *memory) later(key string, err error, now time.Time, random float64) {
 func (m *memory) written(key string, o plan.Object) {
 	delete(m.retries, key)
 	delete(m.differs, key)
-	m.busy = retry{}
+	m.busy = Retry{}
 	if o == nil {
 		delete(m.shown, key)
 		return
@@ -85,17 +71,6 @@ func brief(o plan.Object) plan.Object {
 
 // keep forgets what concerns none of the keys: there is nothing to write any more.
 func (m *memory) keep(keys map[string]bool) {
-	maps.DeleteFunc(m.retries, func(key string, _ retry) bool { return !keys[key] })
+	maps.DeleteFunc(m.retries, func(key string, _ Retry) bool { return !keys[key] })
 	maps.DeleteFunc(m.differs, func(key string, _ time.Time) bool { return !keys[key] })
-}
-
-// standing returns why objects are not shown: the first that the server refuses, in the order of the keys, so
-// that the same refusal is told once.
-func (m *memory) standing() error {
-	for _, key := range slices.Sorted(maps.Keys(m.retries)) {
-		if err := m.retries[key].err; err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -58,7 +58,7 @@ func (n *namespaces) update(name string, change func(*namespace, time.Time)) {
 	change(ns, now)
 	ns.heard = now
 	if before.exists != ns.exists || before.gone.IsZero() != ns.gone.IsZero() || !before.created.Equal(ns.created) {
-		wake(n.changed)
+		Wake(n.changed)
 	}
 }
 

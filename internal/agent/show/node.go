@@ -35,7 +35,7 @@ func (l *Loop) watchOwnNode(ctx context.Context) {
 		}
 		known := l.node.seen.Swap(&metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: l.Node, UID: o.UID})
 		if known == nil || known.UID != o.UID {
-			wake(l.namespaces.changed) // the next pass gives the objects their owner
+			Wake(l.namespaces.changed) // the next pass gives the objects their owner
 		}
 	})
 }

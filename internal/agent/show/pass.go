@@ -42,10 +42,10 @@ func (l *Loop) passWithin(ctx, bounded context.Context) (due time.Time, err erro
 	switch m := &l.memory; {
 	case !offered:
 		return due, nil
-	case now.Before(m.busy.until):
-		return m.busy.until, m.busy.err
+	case now.Before(m.busy.Until):
+		return m.busy.Until, m.busy.Err
 	case now.Before(m.rest):
-		return m.rest, m.standing()
+		return m.rest, m.retries.Standing()
 	}
 	l.own(want)
 	if err := l.listIfDue(bounded, now); err != nil {
@@ -64,7 +64,7 @@ func (l *Loop) passWithin(ctx, bounded context.Context) (due time.Time, err erro
 		}
 	}
 	l.memory.settled = true
-	return earliest(due, l.nextRetry(now)), l.memory.standing()
+	return earliest(due, l.memory.retries.Next(now)), l.memory.retries.Standing()
 }
 
 // own gives the wanted objects their owner, as soon as it is known.
@@ -81,8 +81,8 @@ func (l *Loop) failed(ctx context.Context, err error) (due time.Time, _ error) {
 	if ctx.Err() != nil {
 		return due, fmt.Errorf("show objects: %w", ctx.Err())
 	}
-	l.memory.backOff(err, l.Clock.Now(), l.Random())
-	return l.memory.busy.until, err
+	l.memory.busy = l.memory.busy.After(err, leastBusy, mostBusy, l.Clock.Now(), l.Random())
+	return l.memory.busy.Until, err
 }
 
 // listIfDue reads the objects of this node from the API server.
@@ -106,7 +106,7 @@ func (l *Loop) listIfDue(ctx context.Context, now time.Time) error {
 		m.versions[resource] = newest
 	}
 	m.shown = shown
-	m.busy = retry{}
+	m.busy = Retry{}
 	m.relist = now.Add(relist - relist/6 + time.Duration(l.Random()*float64(relist/3)))
 	return nil
 }
@@ -170,7 +170,7 @@ func (l *Loop) dueChanges(want []plan.Object, hold map[string]bool, now time.Tim
 // waitOf returns until when a change waits.
 func (l *Loop) waitOf(c plan.Change, key string, now time.Time) time.Time {
 	m := &l.memory
-	wait, pause := m.retries[key].until, l.pauseOf(c, m.shown[key])
+	wait, pause := m.retries[key].Until, l.pauseOf(c, m.shown[key])
 	if pause == 0 {
 		delete(m.differs, key)
 		return wait
@@ -252,16 +252,6 @@ func (l *Loop) read(ctx context.Context, o plan.Object, key string) error {
 		delete(l.memory.shown, key)
 	}
 	return nil
-}
-
-// nextRetry returns when the first object that waits since a pass is written again; zero without one.
-func (l *Loop) nextRetry(pass time.Time) (due time.Time) {
-	for _, r := range l.memory.retries {
-		if r.until.After(pass) {
-			due = earliest(due, r.until)
-		}
-	}
-	return due
 }
 
 // earliest returns the earlier of two times, of which a zero one does not count.
