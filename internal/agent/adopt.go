@@ -66,7 +66,7 @@ func (a *Agent) applyAdoption(in plan.AdoptInput, d plan.AdoptDecision, now time
 
 // adopted records the outcome for the metrics and for the event about a foreign network.
 func (a *Agent) adopted(err error) {
-	a.networkInstalled.Store(true)
+	a.networkSettled.Store(true)
 	why := ""
 	if err != nil && !errors.Is(err, plan.ErrNoNetwork) { // then the node waits for the owner of its network
 		why = err.Error()

@@ -106,21 +106,22 @@ type Agent struct {
 	show    *show.Loop
 	lending *lending // nil unless addresses follow
 
-	pluginInstalled, networkInstalled atomic.Bool
-	plugin                            fileState // of the installed plugin, when it was last compared
-	kept                              bool      // the plugin was installed once
-	pluginVersion                     string    // as the installed plugin tells it; empty until then
+	pluginInstalled atomic.Bool
+	networkSettled  atomic.Bool // the network configuration stands, or is left to another owner
+	plugin          fileState   // of the installed plugin, when it was last compared
+	kept            bool        // the plugin was installed once
+	pluginVersion   string      // as the installed plugin tells it; empty until then
 
 	roots map[string]string // what was mounted at the directories of the host when the agent began
 
-	decided  plan.OwnNetworkDecision // where addresses follow; as of the last round
-	recorded *plan.NodeNetwork       // the NodeNetwork as the state directory has it; nil without one
-	lookedUp bool                    // whether that was read
-	started  time.Time               // when the agent began to run
-	follows  persistence.Follows     // where Limpet is not the network, as the state directory has it
-	cannot   bool                    // addresses do not follow below this flannel
-	unruled  bool                    // there are no rules for guests
-	bridge   int                     // the number of the bridge below flannel; 0 while there is none
+	decided      plan.OwnNetworkDecision // where addresses follow; as of the last round
+	recorded     *plan.NodeNetwork       // the NodeNetwork as the state directory has it; nil without one
+	lookedUp     bool                    // whether that was read
+	started      time.Time               // when the agent began to run
+	follows      persistence.Follows     // where Limpet is not the network, as the state directory has it
+	cannotFollow bool                    // addresses cannot follow below this flannel, or on this segment
+	unruled      bool                    // there are no rules for guests
+	bridge       int                     // the number of the bridge below flannel; 0 while there is none
 
 	announced []netip.Addr // those for which the node answers there, and of which its pods were told
 
@@ -291,13 +292,13 @@ func (a *Agent) offerLast(ctx context.Context) error {
 	return nil
 }
 
-// Ready returns an error until the plugin, and in own mode the network configuration, are
-// installed.
+// Ready returns an error until the plugin is installed, and until the agent that sets up or adopts a network configuration has
+// settled it. One that it has to leave as it is counts as settled: metrics and events tell.
 func (a *Agent) Ready() error {
 	switch {
 	case !a.pluginInstalled.Load():
 		return fmt.Errorf("the plugin is not installed yet: %s", a.failure("install"))
-	case (a.OwnNetwork || a.Adopt) && !a.networkInstalled.Load():
+	case (a.OwnNetwork || a.Adopt) && !a.networkSettled.Load():
 		return errors.New("the network configuration is not installed yet")
 	}
 	return nil

@@ -31,7 +31,7 @@ func (a *Agent) followFlannel(ctx context.Context) error {
 		return fmt.Errorf("read what flannel says of this node: %w", err)
 	}
 	network, subnet, err := plan.FlannelSubnets(env)
-	if a.cannot = err != nil; err != nil {
+	if a.cannotFollow = err != nil; err != nil {
 		return fmt.Errorf("read %s: %w", a.SubnetEnv, err)
 	}
 	a.lending.kernel.Lock()
@@ -50,12 +50,12 @@ func (a *Agent) followFlannel(ctx context.Context) error {
 		return err
 	}
 	d, err := plan.FollowFlannel(in, subnet, hops, bridge)
-	if a.cannot = err != nil && !errors.Is(err, plan.ErrNotRegistered); err != nil {
+	if a.cannotFollow = err != nil && !errors.Is(err, plan.ErrNotRegistered); err != nil {
 		return err
 	}
 	a.lending.serve(conf.Network)
 	a.decided, a.bridge = d, bridge
-	a.networkInstalled.Store(true)
+	a.networkSettled.Store(true)
 	err = errors.Join(untold, a.makeRoutes(in.Have, d), answerFor(a.cluster.links, bridge, d.Proxies), a.announce(bridge, d.Proxies))
 	if len(d.Guests) > 0 || !a.unruled { // again: another program may have removed them
 		err = errors.Join(err, applyGuestRules(a.cluster.filter, d.Guests, network))
@@ -92,10 +92,11 @@ func (a *Agent) tellPlugin(network, link string) error {
 	return nil
 }
 
-// rangesRead reports whether the plugin may be installed on a node that has none: where flannel has just begun, another node may
-// have an address of its range, as a guest. Flannel may have told the API server a moment before that addresses can follow.
-func (a *Agent) rangesRead() bool {
-	if !a.tellsPlugin() || a.follows.Network != "" || a.cannot && a.Clock.Since(a.started) >= untold {
+// mayInstall reports whether the plugin may be installed on a node that has none: not before the loans of its ranges are read
+// where flannel or a segment has just begun, because another node may have an address of them, as a guest. Flannel may have
+// told the API server a moment before that addresses can follow.
+func (a *Agent) mayInstall() bool {
+	if !a.tellsPlugin() || a.follows.Network != "" || a.cannotFollow && a.Clock.Since(a.started) >= untold {
 		return true
 	}
 	files, err := readConfigs(a.ConfDir)

@@ -31,7 +31,7 @@ func (a *Agent) installPlugin(ctx context.Context) error {
 		a.pluginInstalled.Store(true)
 		return nil
 	}
-	if now.inode == 0 && !a.rangesRead() { // the runtime finds no plugin until then
+	if now.inode == 0 && !a.mayInstall() { // the runtime finds no plugin until then
 		return nil
 	}
 	installed, err := installBinary(a.PluginFile, path)

@@ -46,19 +46,19 @@ func (a *Agent) setUpNetwork(ctx context.Context) error {
 	d := plan.OwnNetwork(in)
 	a.decided = d
 	if d.Foreign != "" {
-		a.networkInstalled.Store(true)
+		a.networkSettled.Store(true)
 		return fmt.Errorf("%s is the node's network configuration: it and the routes are left as they are; remove it, or run the agent with --network=none", filepath.Join(a.ConfDir, d.Foreign))
 	}
 	unrecorded = errors.Join(d.Refused, unrecorded)
 	err = errors.Join(a.makeRoutes(in.Have, d), d.Err)
 	if d.Err != nil {
 		if (settings != nil || !told) && in.Current != nil {
-			a.networkInstalled.Store(true) // with the settings that the node had before
+			a.networkSettled.Store(true) // with the settings that the node had before
 		}
 		return errors.Join(err, unrecorded)
 	}
 	if d.Fresh && !a.lending.knows(d.Owns) { // another node may have an address of a new range, as a guest
-		a.networkInstalled.Store(in.Current != nil)
+		a.networkSettled.Store(in.Current != nil)
 		return errors.Join(err, unrecorded)
 	}
 	err = errors.Join(err, a.installConflist(in.Current, d))
@@ -87,7 +87,7 @@ func (a *Agent) pluginOptions() plan.PluginOptions {
 // installConflist writes the network configuration, with pauses while another program changes it back.
 func (a *Agent) installConflist(current []byte, d plan.OwnNetworkDecision) error {
 	path, now := filepath.Join(a.ConfDir, plan.ConflistName), a.Clock.Now()
-	a.networkInstalled.Store(current != nil)
+	a.networkSettled.Store(current != nil)
 	if bytes.Equal(current, d.Conflist) {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (a *Agent) installConflist(current []byte, d plan.OwnNetworkDecision) error
 	}
 	if err == nil {
 		a.Log.Info("Installed network configuration", "path", path, "ranges", d.Ranges)
-		a.networkInstalled.Store(true)
+		a.networkSettled.Store(true)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func (a *Agent) round(ctx context.Context) {
 	if full || !a.pluginInstalled.Load() {
 		a.step("install", func() error { return a.installPlugin(ctx) })
 	}
-	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkInstalled.Load()) {
+	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkSettled.Load()) {
 		a.step("network", func() error { return a.setUpNetwork(ctx) })
 	}
 	if a.Flannel && a.cluster.synced() && (full || a.wantsBridge()) {
@@ -70,7 +70,7 @@ func (a *Agent) round(ctx context.Context) {
 // lend makes the routes that a loan moves, and wakes the loop that carries out loans. The round that follows runs no other
 // steps than it would have: loans of all nodes change.
 func (a *Agent) lend(ctx context.Context) {
-	if a.networkInstalled.Load() && !a.Shared {
+	if a.networkSettled.Load() && !a.Shared {
 		a.step("network", func() error {
 			if a.Flannel {
 				return a.followFlannel(ctx)

@@ -24,21 +24,21 @@ func (a *Agent) followShared() error {
 	conf, is := plan.FindShared(files)
 	if !is {
 		a.decided.Owns = a.follows.Ranges
-		a.networkInstalled.Store(true)
+		a.networkSettled.Store(true)
 		return nil
 	}
 	segment, sets, err := a.Ranges(conf.Conf)
 	if err != nil {
-		a.cannot = true
+		a.cannotFollow = true
 		return fmt.Errorf("addresses do not follow: %w", err)
 	}
 	d, err := plan.FollowShared(a.Node, a.cluster.allNodes(), conf.Network, sets)
-	if a.cannot = err != nil; err != nil {
+	if a.cannotFollow = err != nil; err != nil {
 		return err
 	}
 	a.decided, a.deaf = d, conf.Kind != "bridge"
 	a.lending.serve(conf.Network)
-	a.networkInstalled.Store(true)
+	a.networkSettled.Store(true)
 	return a.tellPlugin(conf.Network, segment)
 }
 
