@@ -114,26 +114,32 @@ func (in GateInput) pauses() bool { return in.Node != nil && fit.Pausing(in.Node
 // The scheduler keeps room for a nominated pod, also behind a gate. So a nomination rests on
 // facts, never exceeds the room of the node, and is not made while another gate is closed.
 func PlanGate(in GateInput) GateDecision {
-	name := in.Pod.Annotations[AnnotationNode]
-	waited, stage := in.Now.Sub(in.Since), Stage(in.Pod)
-	switch {
+	switch stage := Stage(in.Pod); {
 	case stage == ReasonRefused:
-		return GateDecision{Withdraw: true, Reason: ReasonRefused, Message: "the scheduler refuses the pod, so that its nomination is withdrawn"}
+		return GateDecision{Withdraw: true, Reason: stage, Message: "the scheduler refuses the pod, so that its nomination is withdrawn"}
 	case stage == ReasonLingers && in.Ending:
 		return GateDecision{Again: lingerGrace, Reason: stage, Message: "the scheduler may have preempted a pod for this one"}
 	case stage == ReasonLingers:
-		return outwait(in, lingerGrace, "has refused the pod and left its nomination")
+		return outwait(in, stage, lingerGrace, "has refused the pod and left its nomination")
 	case stage == ReasonUntried:
-		return outwait(in, untriedGrace, "has not tried the pod")
-	case !Gated(in.Pod):
+		return outwait(in, stage, untriedGrace, "has not tried the pod")
+	case stage == "":
 		return GateDecision{Reason: ReasonNotGated, Message: "the pod does not wait for a nomination"}
+	}
+	return proveHome(in)
+}
+
+// proveHome looks for what says that a gated pod returns to the node that it names.
+func proveHome(in GateInput) GateDecision {
+	name, waited := in.Pod.Annotations[AnnotationNode], in.Now.Sub(in.Since)
+	switch proven := slices.Contains(in.Homes, name); {
 	case name == "":
 		return GateDecision{Open: true, Reason: ReasonUngated, Message: "the pod names no node to return to"}
 	case !in.Owned:
 		return GateDecision{Open: true, Reason: ReasonUnproven, Message: "no workload whose pods return controls the pod"}
-	case !slices.Contains(in.Homes, name) && waited < factsGrace:
+	case !proven && waited < factsGrace:
 		return GateDecision{Again: min(max(waited, factsInterval), factsGrace-waited), Reason: ReasonUnproven, Message: fmt.Sprintf("no record and no reservation names node %s yet", name)}
-	case !slices.Contains(in.Homes, name):
+	case !proven:
 		return GateDecision{Open: true, Reason: ReasonUnproven, Message: fmt.Sprintf("no record and no reservation names node %s", name)}
 	case len(in.Pod.Spec.SchedulingGates) > 1:
 		return GateDecision{Reason: ReasonOtherGates, Message: "the pod waits for its other gates first"}
@@ -167,42 +173,44 @@ func Gated(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == Gate })
 }
 
-// Stage tells what a pod with our gate or with a nomination waits for; "" for a pod that needs no decision.
-//
-// A nomination of ours may outlive its use, and hold room for a pod that the scheduler does not place. The
-// scheduler takes the nomination from a pod that it refuses, unless the pod never preempts others; it
-// nominates no such pod either. A scheduler without preemption takes it from no pod. No nomination of ours is
-// on a gated pod, except while the gate is being opened. Only the default scheduler certainly tries each pod.
+// Stage tells what a pod with our gate or with a nomination waits for; "" for a pod that needs no decision. A nomination of ours
+// may outlive its use, and hold room for a pod that the scheduler does not place.
 func Stage(pod *corev1.Pod) string {
-	nominated, gates := pod.Status.NominatedNodeName, len(pod.Spec.SchedulingGates)
+	nominated, gates, refused := pod.Status.NominatedNodeName, len(pod.Spec.SchedulingGates), refusal(pod) != nil
 	ours := nominated == pod.Annotations[AnnotationNode]
-	foreign := pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName
-	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
-	switch refused := refusal(pod) != nil; {
+	switch {
 	case Gated(pod) && gates > 1:
 		return ReasonOtherGates
 	case Gated(pod):
 		return Gate
 	case pod.DeletionTimestamp != nil || pod.Spec.NodeName != "" || nominated == "":
 		return ""
-	case gates > 0 && ours, gates == 0 && refused && never:
+	case gates > 0 && ours: // which none of ours has, except while our gate is being opened
 		return ReasonRefused
-	case gates == 0 && refused && ours:
+	case gates > 0:
+		return ""
+	case refused && neverPreempts(pod): // the scheduler nominates no such pod, and takes the nomination from none
+		return ReasonRefused
+	case refused && ours: // the scheduler takes it away, unless it lacks preemption
 		return ReasonLingers
-	case gates == 0 && !refused && foreign:
+	case !refused && cmp.Or(pod.Spec.SchedulerName, corev1.DefaultSchedulerName) != corev1.DefaultSchedulerName: // which may try no pod
 		return ReasonUntried
 	}
 	return ""
 }
 
+func neverPreempts(pod *corev1.Pod) bool {
+	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+}
+
 // outwait gives the scheduler some time, and then withdraws the nomination, which holds room on the node.
 // The pod keeps its preference.
-func outwait(in GateInput, grace time.Duration, what string) GateDecision {
+func outwait(in GateInput, stage string, grace time.Duration, what string) GateDecision {
 	scheduler := cmp.Or(in.Pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	if left := grace - in.Now.Sub(in.Since); left > 0 {
-		return GateDecision{Again: left, Reason: Stage(in.Pod), Message: fmt.Sprintf("scheduler %s %s", scheduler, what)}
+		return GateDecision{Again: left, Reason: stage, Message: fmt.Sprintf("scheduler %s %s", scheduler, what)}
 	}
-	return GateDecision{Withdraw: true, Reason: Stage(in.Pod), Message: fmt.Sprintf(
+	return GateDecision{Withdraw: true, Reason: stage, Message: fmt.Sprintf(
 		"scheduler %s %s for %s, so that it is withdrawn", scheduler, what, grace)}
 }
 

@@ -156,30 +156,33 @@ func (p *Planner) restore(ctx context.Context, in *pin.Input, cached *appsv1beta
 	if in.State == nil || err != nil {
 		return err
 	}
-	name := in.Pod.Name
-	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
 	if pin.Follows(in.Pod) {
-		return p.follow(ctx, in, holders, nodes, dryRun)
+		err = p.follow(ctx, in, holders, nodes, dryRun)
+	} else {
+		err = p.recall(ctx, in, holders, nodes)
 	}
-	claimed := pin.NewerHolder(in.State, name, holders)
-	held := holders
-	if holders, err = p.proven(ctx, in, holders); err != nil {
+	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, in.Pod.Name))
+	return err
+}
+
+// recall sends a pod to its home, or to the node that provably held its addresses last. Else the record stands.
+func (p *Planner) recall(ctx context.Context, in *pin.Input, holders []pin.Holder, nodes map[string]*corev1.Node) error {
+	name := in.Pod.Name
+	proven, err := p.proven(ctx, in, holders)
+	if err != nil {
 		return err
 	}
-	if newest := pin.NewerHolder(in.State, name, holders); newest != claimed {
+	claimed, newest := pin.NewerHolder(in.State, name, holders), pin.NewerHolder(in.State, name, proven)
+	if newest != claimed {
 		log.FromContext(ctx).Info("Reservation is not followed, because this replica has not seen the last life of the pod on its node", "node", claimed)
 	}
-	if home := nodes[pin.HomeNode(in.State, name)]; home != nil {
-		if state := pin.Homeward(in.State, in.Pod, home, held, p.Clock.Now()); state != in.State {
-			in.State, in.Holds = state, true
-			return nil
-		}
+	atHome := pin.Homeward(in.State, in.Pod, nodes[pin.HomeNode(in.State, name)], holders, p.Clock.Now())
+	if node := nodes[newest]; atHome == in.State && node != nil {
+		in.State = pin.RestoreRecord(in.State, name, node, proven)
+		in.Recalled = pin.RecordedNode(in.State, name) == newest
+		return nil
 	}
-	if node := nodes[pin.NewerHolder(in.State, name, holders)]; node != nil {
-		in.State = pin.RestoreRecord(in.State, name, node, holders)
-		in.Recalled = pin.RecordedNode(in.State, name) == node.Name
-		in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
-	}
+	in.State = atHome
 	return nil
 }
 
@@ -191,9 +194,7 @@ func (p *Planner) follow(ctx context.Context, in *pin.Input, holders []pin.Holde
 			return err
 		}
 	}
-	if in.State = pin.AtAddressHome(in.State, in.Pod, holders, nodes); !in.Holds {
-		in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, name))
-	}
+	in.State = pin.AtAddressHome(in.State, in.Pod, holders, nodes)
 	return nil
 }
 
