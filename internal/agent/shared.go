@@ -86,7 +86,10 @@ func (a *Agent) announceShared() error {
 	}
 	macs, err := a.Ask(a.follows.Bridge, addrs)
 	for addr, mac := range macs {
-		err = errors.Join(err, a.Announce(a.follows.Bridge, addr, mac))
+		if failed := a.Announce(a.follows.Bridge, addr, mac); failed != nil {
+			err = errors.Join(err, failed)
+			delete(macs, addr)
+		}
 	}
 	a.unannounced = slices.DeleteFunc(a.unannounced, func(at reservation.Attachment) bool {
 		return !slices.ContainsFunc(at.Addresses, func(addr netip.Addr) bool { return macs[addr] == nil })

@@ -138,6 +138,14 @@ func TestAGuestOnASharedSegment(t *testing.T) {
 	})
 	taken := put("web-2", "10.42.2.5", loan.Loan{Home: "gone", Phase: loan.Lent, Epoch: 9})
 	hears := announced(t, pod, "10.42.1.7")
+	announce, failed := n.Announce, false
+	n.Announce = func(link string, addr netip.Addr, mac net.HardwareAddr) error {
+		if !failed {
+			failed = true
+			return errors.New("no buffer space available")
+		}
+		return announce(link, addr, mac)
+	}
 	n.start(t)
 	lentAt := func(epoch int64) {
 		t.Helper()
