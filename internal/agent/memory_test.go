@@ -40,7 +40,7 @@ func TestReservationsOfAnIPv6PoolAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := plan.Mirror("n1", nil, facts(networks), now)
+	objects := plan.Mirror("n1", facts(networks), now)
 	if got := heap() - before; got > most || len(objects) < int(share.Pods) {
 		t.Errorf("%d objects of %d reservations keep %d bytes, want %d at the most", len(objects), share.Pods, got, most)
 	}

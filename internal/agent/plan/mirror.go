@@ -20,9 +20,8 @@ type Object interface {
 
 // Mirror returns what the API should show of a node's state: an IPReservation for each
 // owner that asked for retention, and a NodeIPPool for each network. Of an owner with
-// several incarnations the newest is shown. Each object belongs to nodeOwner, which is empty
-// while the Node object is not known.
-func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, now reservation.Moment) []Object {
+// several incarnations the newest is shown.
+func Mirror(node string, networks []Network, now reservation.Moment) []Object {
 	var objects []Object
 	for _, n := range networks {
 		pending := reservation.Unlapsed(n.Reservations, now)
@@ -44,9 +43,6 @@ func Mirror(node string, nodeOwner []metav1.OwnerReference, networks []Network, 
 		pool := newNodeIPPool(node, n, len(pending), now.Wall)
 		pool.Status.ReservedUntil = lastEnd(pending, now)
 		objects = append(objects, pool)
-	}
-	for _, o := range objects {
-		o.SetOwnerReferences(nodeOwner)
 	}
 	return objects
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/limpet-io/limpet/internal/agent/plan"
@@ -66,7 +65,7 @@ func TestMirrorOfAnOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tc.network.Name, tc.network.Sets = "net", sets(t)
 			var got *v1alpha1.IPReservationStatus
-			for _, o := range plan.Mirror("n1", nil, []plan.Network{tc.network}, now) {
+			for _, o := range plan.Mirror("n1", []plan.Network{tc.network}, now) {
 				if o.GetLabels()[v1alpha1.LabelNode] != "n1" {
 					t.Errorf("%s lacks its node's label", o.GetName())
 				}
@@ -110,7 +109,7 @@ func TestNamesOfMirrors(t *testing.T) {
 		a := attached(func(a *reservation.Attachment) {
 			a.Owner.Pod, a.Owner.IfName, a.Owner.Network, a.Retain = p.pod, p.ifName, p.network, time.Minute
 		})
-		objects := plan.Mirror(p.node, nil, []plan.Network{{Name: p.network, Attachments: []reservation.Attachment{a}}}, now)
+		objects := plan.Mirror(p.node, []plan.Network{{Name: p.network, Attachments: []reservation.Attachment{a}}}, now)
 		name := objects[0].GetName()
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			t.Errorf("%+v: name %q: %v", p, name, problems)
@@ -119,19 +118,5 @@ func TestNamesOfMirrors(t *testing.T) {
 			t.Errorf("%+v and %+v are both called %q", p, other, name)
 		}
 		names[name] = p
-	}
-}
-
-// TestMirrorsBelongToTheirNode checks the owner reference of every object.
-func TestMirrorsBelongToTheirNode(t *testing.T) {
-	owner := []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "node-uid"}}
-	objects := plan.Mirror("n1", owner, []plan.Network{{Name: "net", Reservations: []reservation.Reservation{reserved(0)}}}, now)
-	if len(objects) != 2 {
-		t.Fatalf("got %d objects, want a reservation and a pool", len(objects))
-	}
-	for _, o := range objects {
-		if diff := cmp.Diff(owner, o.GetOwnerReferences()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", o.GetName(), diff)
-		}
 	}
 }

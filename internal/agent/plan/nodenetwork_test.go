@@ -242,7 +242,7 @@ func TestThePoolShowsTheSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			shown := 0
-			for _, o := range plan.Mirror("n1", nil, plan.WithOwnNetwork(networks, d), now) {
+			for _, o := range plan.Mirror("n1", plan.WithOwnNetwork(networks, d), now) {
 				pool := o.(*v1alpha1.NodeIPPool)
 				i := slices.IndexFunc(pool.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionConfigured })
 				if (i >= 0) != (pool.Status.Network == "limpet") {

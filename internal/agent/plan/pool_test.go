@@ -109,7 +109,7 @@ func TestMirrorOfAPool(t *testing.T) {
 				tc.want.Share = &tc.share
 			}
 			var got []v1alpha1.NodeIPPoolStatus
-			for _, o := range plan.Mirror("n1", nil, []plan.Network{tc.network}, now) {
+			for _, o := range plan.Mirror("n1", []plan.Network{tc.network}, now) {
 				if p, ok := o.(*v1alpha1.NodeIPPool); ok {
 					got = append(got, p.Status)
 				}
@@ -144,7 +144,7 @@ func TestAPoolTellsWhenItsLastReservationEnds(t *testing.T) {
 		"never before its end":     {[]reservation.Reservation{lasts(10 * time.Minute)}, 20 * time.Minute},
 		"not that of another node": {[]reservation.Reservation{lasts(time.Minute), reserved(0, guest)}, 10 * time.Minute},
 	} {
-		objects := plan.Mirror("n1", nil, []plan.Network{{Name: "net", Reservations: tc.reservations}}, now)
+		objects := plan.Mirror("n1", []plan.Network{{Name: "net", Reservations: tc.reservations}}, now)
 		pool, _ := objects[len(objects)-1].(*v1alpha1.NodeIPPool)
 		got := time.Duration(0)
 		if until := pool.Status.ReservedUntil; until != nil {

@@ -12,7 +12,7 @@ import (
 // shown returns the object of a reservation as the API has it, with the mark of a user.
 func shown(t *testing.T, r reservation.Reservation, mark string) *v1alpha1.IPReservation {
 	t.Helper()
-	for _, o := range plan.Mirror("n1", nil, []plan.Network{{Name: "net", Reservations: []reservation.Reservation{r}}}, now) {
+	for _, o := range plan.Mirror("n1", []plan.Network{{Name: "net", Reservations: []reservation.Reservation{r}}}, now) {
 		if ipr, ok := o.(*v1alpha1.IPReservation); ok {
 			if mark == "" {
 				mark = ipr.Status.Releases()

@@ -64,7 +64,7 @@ func TestASharedPoolIsShown(t *testing.T) {
 	d := plan.OwnNetworkDecision{Shared: "lan", Sets: []ipam.Set{{aRange("10.9.1.2", "10.9.1.9")}}}
 	for name, networks := range map[string][]plan.Network{"before": nil, "after": {{Name: "lan", Sets: d.Sets}}} {
 		var pools []string
-		for _, o := range plan.Mirror("n1", nil, plan.WithShared(networks, d), now) {
+		for _, o := range plan.Mirror("n1", plan.WithShared(networks, d), now) {
 			s := o.(*v1alpha1.NodeIPPool).Status
 			pools = append(pools, fmt.Sprint(s.Network, " ", s.SharedNetwork, " ", s.Ranges))
 		}

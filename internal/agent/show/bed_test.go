@@ -179,7 +179,7 @@ func (b *bed) show(t *testing.T) error {
 	b.mu.Lock()
 	b.offers++
 	offer := b.offers
-	b.Offer(plan.Mirror(b.node, nil, []plan.Network{b.network}, b.moment()))
+	b.Offer(plan.Mirror(b.node, []plan.Network{b.network}, b.moment()))
 	b.mu.Unlock()
 	deadline := time.After(30 * time.Second)
 	for {

@@ -94,7 +94,7 @@ func New(c Config) (*Loop, error) {
 	return l, nil
 }
 
-// Offer replaces the objects that the API should show. The loop never changes them. The objects with the keys in hold
+// Offer replaces the objects that the API should show. The loop gives them their owner. The objects with the keys in hold
 // stay as the API has them, whether or not they are among the others.
 func (l *Loop) Offer(objects []plan.Object, hold ...string) {
 	l.mu.Lock()

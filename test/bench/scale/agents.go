@@ -106,7 +106,7 @@ func (a *agent) offer() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	a.loop.Offer(plan.Mirror(a.name, a.loop.Owner(), []plan.Network{a.network}, reservation.Moment{Wall: now, BootID: "boot", Up: now.Sub(begun)}))
+	a.loop.Offer(plan.Mirror(a.name, []plan.Network{a.network}, reservation.Moment{Wall: now, BootID: "boot", Up: now.Sub(begun)}))
 }
 
 // begun is the boot of all simulated nodes.
