@@ -130,7 +130,7 @@ func (a *Agent) offer(networks []network) {
 		hold = append(hold, plan.PoolKey(a.Node, plan.NetworkName))
 	}
 	shown := plan.WithForeign(plan.WithShared(plan.WithOwnNetwork(facts(networks), a.decided), a.decided), a.ipam.Load())
-	a.show.Offer(plan.WithVersions(plan.Mirror(a.Node, nil, shown, a.Now()), a.Version, a.pluginVersion), hold...)
+	a.show.Offer(plan.WithVersions(plan.Mirror(a.Node, shown, a.Now()), a.Version, a.pluginVersion), hold...)
 }
 
 // aroundPass makes each pass over the API objects a step, and reports what else the API should know.
@@ -140,7 +140,7 @@ func (a *Agent) aroundPass(ctx context.Context, pass func() error) {
 	a.health.Observe(partMirror, a.Clock.Now(), nil)
 }
 
-// step runs one step of a round. A failed step is tried again in the next round; the same
+// step runs one step of a round. A failed step is tried again when it is due again, mostly in the next full round; the same
 // error of the same step is logged once.
 func (a *Agent) step(name string, do func() error) {
 	start := a.Clock.Now()

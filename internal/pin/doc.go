@@ -10,7 +10,18 @@
 //	Record    what to remember of a workload's pods
 //	Judge     whether a pod that came back was kept, and if not, why
 //	NewerHolder, RestoreRecord  find the node of a pod if its record was lost
+//	Proven    which holders of its addresses may overrule the record
+//	Homeward, AtAddressHome  send a pod that is created home
 //	Plan      what a pod that is being created should get
 //	PlanGate  whether to nominate the node of a gated pod, and to open its gate
 //	PlanPlace whether a pod waits for its required place or is released
+//
+// A pod has several nodes, each with its word:
+//
+//	recorded node  where the pod of its name was Ready last
+//	holder         shows in IPReservations that it holds addresses of the pod; Proven, if the controller saw the pod there
+//	home           a node that the pod left for a cause that passes, with its address; by limpet.dev/return-after it goes
+//	               back, either deleted for that (RecordInput.Homeward), or when it is created (Homeward)
+//	address home   of a pod whose address follows: the holder whose ranges have the address
+//	homes          the recorded node, the home and the newer holder: where a pod behind the gate may ask to go
 package pin

@@ -28,7 +28,7 @@ func TestAtAddressHome(t *testing.T) {
 		want    string
 	}{
 		"home can take it":                      {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "away", IPs: ips}, {Node: "home", IPs: ips}}, "home"},
-		"home shows them in another order":     {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "home", IPs: "fd00::5,10.0.1.5"}}, "home"},
+		"home shows them in another order":      {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "home", IPs: "fd00::5,10.0.1.5"}}, "home"},
 		"home cannot take it":                   {cordoned, []pin.Holder{{Node: "home", IPs: ips}}, "away"},
 		"home keeps nothing":                    {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "away", IPs: ips}}, "away"},
 		"home keeps another address":            {node("home", "10.0.1.0/24"), []pin.Holder{{Node: "home", IPs: "10.0.1.6"}}, "away"},

@@ -46,8 +46,8 @@ const (
 	CauseNotHeld       = "AddressNotHeld"                   // the node no longer held the address; it is unknown when the pod went
 )
 
-// unpinnedReasons are the values of AnnotationUnpinned. Limpet did not write any other value.
-var unpinnedReasons = []string{ReasonNodeGone, ReasonNodeNotReady, ReasonNodeCordoned, ReasonNodeTainted, ReasonNodeOutOfIPs, ReasonPodElsewhere}
+// unpinnedReasons are the values of AnnotationUnpinned that tell of the recorded node. A user can write any value.
+var unpinnedReasons = []string{ReasonNodeGone, ReasonNodeNotReady, ReasonNodeCordoned, ReasonNodeTainted, ReasonNodeOutOfIPs}
 
 // RebuildInput are the facts from which a rebuild is judged.
 type RebuildInput struct {
