@@ -13,7 +13,6 @@ import (
 // deleters are the files that may delete API objects, and what they delete.
 var deleters = map[string]string{
 	"internal/platform/evict/evict.go":     "pods",
-	"internal/platform/books/fold.go":      "empty DisruptionBooks of an earlier version",
 	"internal/pin/reconcile/generate.go":   "PersistentPodStates that it has generated",
 	"internal/pin/reconcile/record.go":     "generated PersistentPodStates whose workload is gone",
 	"internal/loan/reconcile/lender.go":    "BorrowedAddresses of owners that do not return",

@@ -282,6 +282,7 @@ func TestAStolenTokenOfTheControllerIsRefused(t *testing.T) {
 				b.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
 			})},
 			"make one for a single budget":  {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "6c1d4b9e-0c0e-4f0a-9d55-0d5b8f3f2a11"}})},
+			"delete one":                    {byRole, remove(v.book)},
 			"delete all":                    {byRole, removeAll(&limpetv1alpha1.DisruptionBook{}, client.InNamespace(ns))},
 			"hold up a namespace by a loan": {denied, create(changed(lending(ns, "evil", loan.Loan{Home: "a", Phase: loan.Asked, Epoch: 1}), func(b borrowed) { b.Finalizers = []string{"example.com/hold"} }))},
 			"hold up a namespace by a book": {denied, create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "evil", Finalizers: []string{loan.Finalizer}}})},
@@ -518,7 +519,6 @@ func TestTheTokenOfTheControllerServesTheController(t *testing.T) {
 		{"list disruption budgets", list(&policyv1.PodDisruptionBudgetList{})},
 		{"list books", list(&limpetv1alpha1.DisruptionBookList{})},
 		{"write a book", create(&limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "new", OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "policy.kruise.io/v1beta1", Kind: "PodUnavailableBudget", Name: "web", UID: "u"},
 			{APIVersion: "apps.kruise.io/v1beta1", Kind: "WorkloadSpread", Name: "web", UID: "v"},
 		}}})},
 		{"write it again", update(v.book, func(b *limpetv1alpha1.DisruptionBook) { b.Seen = "7" })},

@@ -211,7 +211,7 @@ func left(in budget.Input, d budget.Decision) []string {
 func entered(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (after ledger.Book, _ budget.Decision, changed bool) {
 	if d.Take {
 		if book, changed = ledger.Take(book, in.Entry()); !changed && d.Verdict == budget.Allowed {
-			d = full(c, in, errFull)
+			d = full(c, in)
 		}
 	}
 	switch {
@@ -242,15 +242,13 @@ func note(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (_ le
 	return book, changed || noted
 }
 
-// errFull says why a full book refuses.
-var errFull = fmt.Errorf("the book has no place for a further pod: %d pods that may go are not seen to be gone", ledger.MostEntries)
-
 // full is the answer when the book cannot take the pod.
-func full(c inquiry, in budget.Input, why error) budget.Decision {
+func full(c inquiry, in budget.Input) budget.Decision {
 	if unrefusable(in) {
 		return budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}
 	}
-	return budget.Decision{Verdict: budget.Refused, Reason: budget.ReasonFull, Message: why.Error(), Blocking: c.names()}
+	message := fmt.Sprintf("the book has no place for a further pod: %d pods that may go are not seen to be gone", ledger.MostEntries)
+	return budget.Decision{Verdict: budget.Refused, Reason: budget.ReasonFull, Message: message, Blocking: c.names()}
 }
 
 // Metrics count what a replica decided.

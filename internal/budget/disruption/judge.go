@@ -224,9 +224,6 @@ func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version s
 			j.note(ctx, c, in, answer.Decision)
 		}
 		return answer, behind, nil
-	case errors.Is(err, books.ErrFull):
-		answer.Decision = full(c, in, err)
-		return answer, "", nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || unrefusable(in):
 		answer.Decision = budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}
 		return answer, "", nil

@@ -31,7 +31,7 @@ func (j *Judge) Return(ctx context.Context, a Answer) error {
 	if a.taken == nil {
 		return nil
 	}
-	_, err := j.books.Change(ctx, books.OfBudgets(a.taken.namespace), func(book ledger.Book) (ledger.Book, bool) {
+	_, err := j.books.Decide(ctx, books.OfBudgets(a.taken.namespace), func(book ledger.Book) (ledger.Book, bool) {
 		return ledger.Remove(book, a.taken.entry)
 	})
 	if err != nil {

@@ -121,8 +121,8 @@ func TestTheFirstBudgetOfANamespaceHoldsBeforeTheCacheShowsIt(t *testing.T) {
 func TestAReplicaThatIsBehindRepeatsNoAnswer(t *testing.T) {
 	serve(t)
 	ns := guarded(t)
-	pub, pods := web(t, ns, 3, intstr.FromInt32(1))
-	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: string(pub.UID)}, Seen: "99999999999999"}
+	_, pods := web(t, ns, 3, intstr.FromInt32(1))
+	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "00000000-0000-0000-0000-000000000000"}, Seen: "99999999999999"}
 	book.Entries = []limpetv1alpha1.DisruptionEntry{{
 		UID: pods[0].UID, Pod: pods[0].Name, Use: "Gone", Vector: "evict", By: "system:admin",
 		Since: metav1.NowMicro(), Expires: metav1.NewMicroTime(time.Now().Add(ledger.Bound)),
@@ -140,8 +140,8 @@ func TestAReplicaThatIsBehindRepeatsNoAnswer(t *testing.T) {
 func TestAReplicaThatIsBehindGivesNoUnit(t *testing.T) {
 	serve(t)
 	ns := guarded(t)
-	pub, pods := web(t, ns, 3, intstr.FromInt32(1))
-	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: string(pub.UID)}, Seen: "99999999999999"}
+	_, pods := web(t, ns, 3, intstr.FromInt32(1))
+	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "00000000-0000-0000-0000-000000000000"}, Seen: "99999999999999"}
 	put(t, book)
 	begin := time.Now()
 	err := evictAs(t.Context(), env.Client, pods[0])

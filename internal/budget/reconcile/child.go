@@ -115,7 +115,7 @@ func evicts(child *policyv1.PodDisruptionBudget) bool {
 
 // sure reports whether the newest book has a limit.
 func (r *Reconciler) sure(ctx context.Context, s *situation, want limit) bool {
-	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) { return book, false })
+	book, err := r.Books.Decide(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) { return book, false })
 	return err == nil && s.limit(book) == want
 }
 

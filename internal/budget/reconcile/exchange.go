@@ -104,7 +104,7 @@ func (r *Reconciler) exchange(ctx context.Context, s *situation) (ledger.Book, e
 	for i := range all {
 		exist[string(all[i].UID)] = true
 	}
-	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
+	book, err := r.Books.Decide(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
 		book.Shares = slices.DeleteFunc(slices.Clone(book.Shares), func(of ledger.Share) bool { return !exist[of.UID] })
 		after, changed := s.exchanged(book, rand.String(nonceBytes))
 		if s.hasChild() && limit.and(s.limit(after)) != limit {

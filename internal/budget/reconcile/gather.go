@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
@@ -67,9 +66,6 @@ func (r *Reconciler) gather(
 			return s, err
 		}
 		r.gatherSites(ctx, &s)
-	}
-	if err := r.Books.Tidy(ctx, pub.Namespace); err != nil { // no pod goes until then
-		log.FromContext(ctx).Error(err, "Books of an earlier version stay", "namespace", pub.Namespace)
 	}
 	if s.book, err = r.Books.Look(ctx, books.OfBudgets(pub.Namespace)); err != nil {
 		return s, err

@@ -166,7 +166,7 @@ func (r *Reconciler) keepBook(ctx context.Context, s *situation, lost []loss) (l
 	if book, ended := ledger.Observe(s.book, s.seen, s.now); !fresh && len(ended) == 0 && len(lost) == 0 {
 		return book, nil // without the requests that no client has repeated
 	}
-	book, err := r.Books.Change(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
+	book, err := r.Books.Decide(ctx, books.OfBudgets(s.pub.Namespace), func(book ledger.Book) (ledger.Book, bool) {
 		book, changed := ledger.Refresh(book, s.seen, s.now)
 		book, ended := ledger.Observe(book, s.seen, s.now)
 		changed = changed || len(ended) > 0

@@ -1,9 +1,7 @@
 package books
 
 import (
-	"errors"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -15,9 +13,6 @@ import (
 
 // MostBudgets is how many budgets may cover one pod.
 const MostBudgets = 32
-
-// ErrFull is returned where a book has no room for what an earlier version left. It has when entries have ended.
-var ErrFull = errors.New("too many pods are on their way out")
 
 // Options are what Books need.
 type Options struct {
@@ -31,7 +26,6 @@ type Options struct {
 type Books struct {
 	Options
 
-	began  time.Time
 	memory memory
 	mu     sync.Mutex
 	lanes  map[client.ObjectKey][]*request // that wait for the lane's present write
@@ -40,13 +34,10 @@ type Books struct {
 
 // New returns books.
 func New(options Options) *Books {
-	return &Books{
-		Options: options, began: options.Clock.Now(), lanes: map[client.ObjectKey][]*request{}, notes: map[client.ObjectKey][]note{},
-	}
+	return &Books{Options: options, lanes: map[client.ObjectKey][]*request{}, notes: map[client.ObjectKey][]note{}}
 }
 
-// nameOfBudgets is the name of the book of a namespace's budgets. It is less than any UID: replicas of
-// an earlier version follow pointers to such names alone.
+// nameOfBudgets is the name of the book of a namespace's budgets. No spread has this UID.
 const nameOfBudgets = "00000000-0000-0000-0000-000000000000"
 
 // Key tells which book is meant.
@@ -73,8 +64,6 @@ func OfSpread(spread metav1.Object) Key {
 		owners: []metav1.OwnerReference{{APIVersion: spreadVersion, Kind: spreadKind, Name: spread.GetName(), UID: spread.GetUID()}},
 	}
 }
-
-func (k Key) ofBudgets() bool { return len(k.owners) == 0 }
 
 // Needs are the whole books.
 func Needs() cluster.Needs {

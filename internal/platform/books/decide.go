@@ -24,45 +24,22 @@ const decideTimeout = 10 * time.Second
 func (b *Books) Decide(ctx context.Context, key Key, decide func(ledger.Book) (ledger.Book, bool)) (ledger.Book, error) {
 	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
 	defer cancel()
-	if key.ofBudgets() {
-		if err := b.fold(ctx, key.object.Namespace); err != nil {
-			return ledger.Book{}, err
-		}
-	}
-	return b.Change(ctx, key, decide)
-}
-
-// Change is Decide for what gives no unit away. It does not ask whether the book has all entries.
-func (b *Books) Change(ctx context.Context, key Key, change func(ledger.Book) (ledger.Book, bool)) (ledger.Book, error) {
-	ctx, cancel := context.WithTimeout(ctx, decideTimeout)
-	defer cancel()
 	for ctx.Err() == nil {
 		if err := b.ensure(ctx, key); err != nil {
 			return ledger.Book{}, err
 		}
 		book, err := b.apply(ctx, key.object, func(v *version) (*version, bool, error) {
-			next, changed := changed(v, key, change)
-			return next, changed, nil
+			next, changed := decide(v.book)
+			if !changed {
+				return v, false, nil
+			}
+			return &version{meta: v.meta, book: next}, true, nil
 		})
 		if !errors.Is(err, errGone) {
 			return book, err
 		}
 	}
 	return ledger.Book{}, fmt.Errorf("change DisruptionBook %s: %w", key.object, ctx.Err())
-}
-
-// changed calls a change. The book of a namespace has no owners: replicas of an earlier version make the
-// budgets that they know its owners, and it would go with the last one of those.
-func changed(v *version, key Key, change func(ledger.Book) (ledger.Book, bool)) (*version, bool) {
-	book, write := change(v.book)
-	if owned := key.ofBudgets() && len(v.meta.OwnerReferences) > 0; !write && !owned {
-		return v, false
-	}
-	next := &version{meta: v.meta, book: v.book}
-	if next.meta.OwnerReferences = key.owners; write {
-		next.book = book
-	}
-	return next, true
 }
 
 // Look returns what a book holds. It writes nothing. It reads from the cache, so that it may be as old

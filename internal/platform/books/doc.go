@@ -15,6 +15,4 @@
 // A spread owns its book. The book of a namespace has no owner. When a user deletes it, it is made
 // again without the entries: for up to 40 s more pods may go than the budgets allow. No role of
 // Limpet lets users do so.
-//
-// An earlier version had a book for each budget; Fold brings those together.
 package books

@@ -3,7 +3,6 @@ package books
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,9 +18,7 @@ type version struct {
 	meta metav1.ObjectMeta
 	book ledger.Book
 
-	joined string // the book that an old book points to
-	moved  bool   // that book has the entries
-	noted  bool   // the book has notes that are not written
+	noted bool // the book has notes that are not written
 }
 
 // read converts an object.
@@ -33,11 +30,7 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 		entry := ledger.Entry{
 			UID: string(e.UID), Pod: e.Pod, Use: ledger.Use(e.Use), Vector: e.Vector, By: e.By,
 			Since: e.Since.Time, Expires: e.Expires.Time,
-			Version: e.Version, Generation: e.Generation, Subset: e.Subset, Owner: string(e.Owner),
-		}
-		if entry.Use != ledger.Placed {
-			entry.Restarts, _ = strconv.ParseInt(e.Subset, 10, 64) // not a number in a line of a person alone
-			entry.Subset = ""
+			Version: e.Version, Generation: e.Generation, Restarts: e.Restarts, Subset: e.Subset, Owner: string(e.Owner),
 		}
 		b.Entries[entry.UID] = entry
 	}
@@ -52,23 +45,18 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 	for _, s := range o.Shares {
 		b.Shares = append(b.Shares, ShareOf(s))
 	}
-	return &version{meta: o.ObjectMeta, book: b, joined: o.Joined, moved: o.Moved}
+	return &version{meta: o.ObjectMeta, book: b}
 }
 
 // object converts a version. The order of the entries does not change between two writes.
 func (v *version) object() *limpetv1alpha1.DisruptionBook {
 	b := v.book
-	o := &limpetv1alpha1.DisruptionBook{
-		ObjectMeta: *v.meta.DeepCopy(), Joined: v.joined, Moved: v.moved, Seen: b.Seen,
-	}
+	o := &limpetv1alpha1.DisruptionBook{ObjectMeta: *v.meta.DeepCopy(), Seen: b.Seen}
 	for _, e := range b.Entries {
-		if e.Restarts > 0 {
-			e.Subset = strconv.FormatInt(e.Restarts, 10)
-		}
 		o.Entries = append(o.Entries, limpetv1alpha1.DisruptionEntry{
 			UID: types.UID(e.UID), Pod: e.Pod, Use: string(e.Use), Vector: e.Vector, By: e.By,
 			Since: metav1.NewMicroTime(e.Since), Expires: metav1.NewMicroTime(e.Expires),
-			Version: e.Version, Generation: e.Generation, Subset: e.Subset, Owner: types.UID(e.Owner),
+			Version: e.Version, Generation: e.Generation, Restarts: e.Restarts, Subset: e.Subset, Owner: types.UID(e.Owner),
 		})
 	}
 	slices.SortFunc(o.Entries, func(a, b limpetv1alpha1.DisruptionEntry) int {

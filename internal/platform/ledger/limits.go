@@ -40,11 +40,6 @@ func Full(b Book) bool {
 	return len(b.Entries) >= MostEntries || bytesOf(b) >= MostBytes
 }
 
-// Fits reports whether a book with the entries of others can be written.
-func Fits(b Book) bool {
-	return len(b.Entries) <= MostEntries && bytesOf(b) <= MostBytes+MostBytes/32 // Take adds an entry to less than MostBytes
-}
-
 func bytesOf(b Book) int {
 	sum := 0
 	for _, e := range b.Entries {

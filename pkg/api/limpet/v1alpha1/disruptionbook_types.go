@@ -20,24 +20,6 @@ type DisruptionBook struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// joined is set in a book that an earlier version made for one budget: the name of the book that
-	// holds the entries. Written by the controller.
-	// +optional
-	// +kubebuilder:validation:MaxLength=63
-	Joined string `json:"joined,omitempty"`
-
-	// moved tells that the joined book has the entries. Until then they stand here, and must not
-	// change. Written by the controller.
-	// +optional
-	Moved bool `json:"moved,omitempty"`
-
-	// absorbed are the names of the books whose entries this book took over, the newest last. Only
-	// earlier versions write it.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=256
-	Absorbed []string `json:"absorbed,omitempty"`
-
 	// seen is the newest resource version of a pod that was known when entries were last
 	// removed. A replica that knows only older pods must not decide. Written by the controller.
 	// +optional
@@ -45,8 +27,8 @@ type DisruptionBook struct {
 	Seen string `json:"seen,omitempty"`
 
 	// entries are pods that may go, and are not yet seen to be gone. Each line is one pod: uid,
-	// pod, use, vector, by, since, expires, version, generation, a field without a use, subset and
-	// owner, separated by spaces. A hyphen is no value. Written by the controller.
+	// pod, use, vector, by, since, expires, version, generation, restarts, subset and owner, separated
+	// by spaces. A hyphen is no value. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
@@ -54,7 +36,7 @@ type DisruptionBook struct {
 	Entries DisruptionEntries `json:"entries,omitempty"`
 
 	// waiting are requests that were refused and may come again. Each line is one request: uid,
-	// pod, by, since and last. Written by the controller.
+	// pod, by, since, last and byWorkload. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
@@ -129,8 +111,11 @@ type DisruptionEntry struct {
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
-	// subset is the subset in which a Placed pod has a slot. Of any other pod it says how often the
-	// containers were restarted at the decision. Written by the controller.
+	// restarts is how often the containers were restarted at the decision. Written by the controller.
+	// +optional
+	Restarts int64 `json:"restarts,omitempty"`
+
+	// subset is the subset in which a Placed pod has a slot. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Subset string `json:"subset,omitempty"`

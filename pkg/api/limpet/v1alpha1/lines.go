@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,8 @@ func (l DisruptionEntries) MarshalJSON() ([]byte, error) {
 		w.time(e.Since.Time, e.Expires.Time)
 		w.text(e.Version)
 		w.number(e.Generation)
-		w.text("", e.Subset, string(e.Owner)) // former versions need all fields
+		w.number(e.Restarts)
+		w.text(e.Subset, string(e.Owner))
 	})
 }
 
@@ -26,35 +28,29 @@ func (l *DisruptionEntries) UnmarshalJSON(data []byte) error {
 	*l = ofLines(data, func(r *lineReader) (e DisruptionEntry) {
 		e.UID, e.Pod, e.Use, e.Vector, e.By = types.UID(r.text()), r.text(), r.text(), r.text(), r.text()
 		e.Since, e.Expires = metav1.NewMicroTime(r.time()), metav1.NewMicroTime(r.time())
-		e.Version, e.Generation, _ = r.text(), r.number(), r.field()
+		e.Version, e.Generation, e.Restarts = r.text(), r.number(), r.number()
 		e.Subset, e.Owner = r.text(), types.UID(r.text())
 		return e
 	})
 	return nil
 }
 
-// byWorkload marks the request of a workload's controller.
-const byWorkload = "workload"
-
 // MarshalJSON writes the requests as lines.
 func (l WaitingRequests) MarshalJSON() ([]byte, error) {
 	return inLines(len(l), func(w *lineWriter, i int) {
 		w.text(string(l[i].UID), l[i].Pod, l[i].By)
 		w.time(l[i].Since.Time, l[i].Last.Time)
-		if l[i].ByWorkload { // former versions leave out a line with a further field
-			w.text(byWorkload)
-		}
+		w.field(strconv.FormatBool(l[i].ByWorkload))
 	})
 }
 
 // UnmarshalJSON reads requests from lines.
 func (l *WaitingRequests) UnmarshalJSON(data []byte) error {
 	*l = ofLines(data, func(r *lineReader) WaitingRequest {
-		w := WaitingRequest{
+		return WaitingRequest{
 			UID: types.UID(r.text()), Pod: r.text(), By: r.text(), Since: metav1.NewMicroTime(r.time()), Last: metav1.NewMicroTime(r.time()),
+			ByWorkload: r.field() == "true",
 		}
-		w.ByWorkload = !r.done && r.text() == byWorkload
-		return w
 	})
 	return nil
 }

@@ -224,11 +224,6 @@ func (in *DisruptionBook) DeepCopyInto(out *DisruptionBook) {
 	*out = *in
 	out.TypeMeta = in.TypeMeta
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
-	if in.Absorbed != nil {
-		in, out := &in.Absorbed, &out.Absorbed
-		*out = make([]string, len(*in))
-		copy(*out, *in)
-	}
 	if in.Entries != nil {
 		in, out := &in.Entries, &out.Entries
 		*out = make(DisruptionEntries, len(*in))
