@@ -122,7 +122,7 @@ func TestCheckFindsFaults(t *testing.T) {
 		},
 		"a flipped bit in the schema": {
 			harm: edit("meta", "schema", "\x00\x00\x01\x01"),
-			want: "violation file DIR/state schema 257 with the checksum bfac1095, want 3fbe706e: state file is damaged",
+			want: "violation file DIR/state schema 257 with the checksum c8ab2003, want 3fbe706e: state file is damaged",
 		},
 		"a newer schema": {
 			harm: func(n node) {
@@ -322,7 +322,7 @@ func TestNoCommandWaitsForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = lock.Close() }()
-	for _, call := range []string{"list", "show 10.244.0.5", "check", "release 10.244.0.5", "compact", "downgrade"} {
+	for _, call := range []string{"list", "show 10.244.0.5", "check", "release 10.244.0.5", "compact"} {
 		out, exit := n.on(append(strings.Fields(call), "--lock-wait", "20ms")...)
 		if exit != ipamtool.ExitFailed || !strings.Contains(out, "locked by others") {
 			t.Errorf("%s ends with %d: %s", call, exit, out)

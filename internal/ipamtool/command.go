@@ -37,7 +37,7 @@ type options struct {
 	operand  string
 }
 
-var commands = []command{listCommand, showCommand, checkCommand, releaseCommand, compactCommand, downgradeCommand}
+var commands = []command{listCommand, showCommand, checkCommand, releaseCommand, compactCommand}
 
 func (t *Tool) run(ctx context.Context, args []string) error {
 	args = commandFirst(args)

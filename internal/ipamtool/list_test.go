@@ -196,7 +196,7 @@ func TestHelpNamesEveryCommandWithAnExample(t *testing.T) {
 	if exit != ipamtool.ExitDone {
 		t.Errorf("help ends with %d", exit)
 	}
-	for _, command := range []string{"list", "show", "check", "release", "compact", "downgrade"} {
+	for _, command := range []string{"list", "show", "check", "release", "compact"} {
 		if !strings.Contains(all, "\n  "+command+" ") {
 			t.Errorf("help does not name %s:\n%s", command, all)
 		}
@@ -212,7 +212,7 @@ func TestReadingCreatesNothing(t *testing.T) {
 	n := newNode(t)
 	asked := func() {
 		t.Helper()
-		for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}, {"downgrade"}} {
+		for _, call := range [][]string{{"list"}, {"show", "10.0.0.1"}, {"check"}, {"release", "10.0.0.1"}, {"release", "10.0.0.1", "--dry-run"}, {"compact"}} {
 			if out, exit := n.on(call...); exit != ipamtool.ExitFailed || !strings.Contains(out, "no state was created yet") {
 				t.Errorf("%v without a state ends with %d: %s", call, exit, out)
 			}
@@ -236,9 +236,6 @@ func TestReadingCreatesNothing(t *testing.T) {
 	lost := n.content()
 	if out, exit := n.on("list"); exit != ipamtool.ExitFailed || !strings.Contains(out, "rebuilds it") {
 		t.Errorf("with a lost state: %d %s", exit, out)
-	}
-	if out, exit := n.on("downgrade"); exit != ipamtool.ExitFailed || !strings.Contains(out, "rebuilds it") {
-		t.Errorf("downgrade of a lost state: %d %s", exit, out)
 	}
 	if diff := cmp.Diff(lost, n.content()); diff != "" {
 		t.Error("a lost state was rebuilt")

@@ -37,7 +37,6 @@ func (t *Tx) PutReservation(r reservation.Reservation) error {
 	if err != nil {
 		return fmt.Errorf("encode reservation of %s: %w", r.Owner, err)
 	}
-	t.follows = t.follows || r.Mode == reservation.Follow || r.OnLoan()
 	t.promise = true
 	return errors.Join(t.bucket(bucketReservations).put(ownerKey(r.Owner), data), t.changeOrder(r, 1))
 }

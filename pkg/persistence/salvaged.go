@@ -118,7 +118,7 @@ func (s *Store) attempt(a attempt) (left Salvaged, err error) {
 	left = Salvaged{generation: a.end, from: a.fold, Complete: true}
 	err = guarded(path, &a.header, &bolt.Options{ReadOnly: true, Timeout: s.wait, OpenFile: openExisting}, func(db *bolt.DB) error {
 		return db.View(func(tx *bolt.Tx) error {
-			if _, err := schemaOf(tx); err != nil {
+			if err := checkSchema(tx); err != nil {
 				return err
 			}
 			t := newTx(tx)

@@ -17,7 +17,6 @@ type session struct {
 	mark    mark
 	db      *bolt.DB
 	tx      *bolt.Tx
-	schema  uint32
 	layers  layers
 }
 
@@ -45,7 +44,7 @@ func (s *Store) use(flag int, fn func(*session) error) error {
 		ss.db = db
 		return db.View(func(tx *bolt.Tx) error {
 			ss.tx = tx
-			if ss.schema, err = schemaOf(tx); err != nil {
+			if err := checkSchema(tx); err != nil {
 				return err
 			}
 			return fn(ss)
@@ -88,9 +87,6 @@ func (ss *session) transact(writable bool, fn func(*Tx) error) (*Tx, error) {
 func (ss *session) commit(t *Tx) error {
 	if len(t.changes) == 0 {
 		return nil
-	}
-	if t.schema() > ss.schema {
-		return errFollows
 	}
 	if err := ss.journal.appendFrame(t.changes); err != nil {
 		return err

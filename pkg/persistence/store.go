@@ -113,12 +113,7 @@ func (s *Store) update(fn func(*Tx) error) (synced func() error, err error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
 	}
-	if synced, err = s.transact(fn); errors.Is(err, errFollows) {
-		if err = s.raise(); err == nil {
-			synced, err = s.transact(fn)
-		}
-	}
-	return synced, err
+	return s.transact(fn)
 }
 
 // transact runs fn in one read-write transaction on the state that there is.

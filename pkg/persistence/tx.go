@@ -57,15 +57,6 @@ type Tx struct {
 	writable bool
 	changes  []change
 	promise  bool // what it changes must survive a loss of power
-	follows  bool // it writes a record that older versions must not read
-}
-
-// schema returns the version of the layout that the changes need.
-func (t *Tx) schema() uint32 {
-	if t.follows {
-		return schemaLoans
-	}
-	return schema
 }
 
 // newTx returns a read-write transaction on a file, or on nothing. It has no journal: the caller writes the changes.
@@ -184,7 +175,6 @@ func (t *Tx) PutAttachment(a reservation.Attachment) error {
 	if a.Owner.Named() {
 		err = t.bucket(bucketOwners).put(indexKey(a), nil)
 	}
-	t.follows = t.follows || a.Mode == reservation.Follow || a.Guest != 0
 	t.promise = t.promise || a.Claimed != nil || a.Mode.Keeps() || a.Guest != 0
 	return errors.Join(err, t.bucket(bucketAttachments).put(attachmentKey(a.ID), data))
 }
