@@ -74,7 +74,7 @@ func Local(all []Budget, book ledger.Book) []Budget {
 
 // take lets the pod go, with an entry in the book that makes it unavailable at once. A pod
 // that is not Ready gets an entry too: it may become Ready before the API server deletes it,
-// and another decision would count on it.
+// and another decision would count on it. Only what no budget refuses passes a full book.
 func (in *Input) take(v Verdict, reason Reason) Decision {
 	if e, ok := in.living(); ok {
 		return in.again(e)
@@ -185,7 +185,7 @@ var ranks = []Reason{ReasonPeers, ReasonUnknownSize, ReasonExhausted, ReasonAddr
 // judge returns why a budget refuses; "" when it does not.
 //
 // A pod that serves may go while enough other pods are available. A pod that does not serve
-// may always go. A pod that is Ready, but not for the stable time, is not counted as
+// may always go, if the book has room. A pod that is Ready, but not for the stable time, is not counted as
 // available, and yet must not go while the budget is short: after a loss of all pods every
 // pod is such a pod. The same holds for a pod that runs and does not serve, where the budget asks
 // for that: the pods of dead nodes may be the last that have the data.
@@ -205,7 +205,7 @@ func (in *Input) judge(b *Budget) Reason {
 		return ReasonExhausted
 	case b.Rules.KeepPlace && in.losesPlace() != "":
 		return in.losesPlace()
-	case serving && !open && !in.hasRoom() && !inUse(in.Book, in.Pod.UID, in.Now):
+	case !open && !in.hasRoom() && !inUse(in.Book, in.Pod.UID, in.Now):
 		return ReasonFull
 	}
 	return ""

@@ -315,7 +315,7 @@ func TestPlanOfAFullBook(t *testing.T) {
 		want budget.Decision
 	}{
 		"a pod that needs a unit":   {evict(serving(0), full, most("1", pods(3))), budget.Decision{Verdict: budget.Refused, Reason: budget.ReasonFull}},
-		"a pod that needs none":     {evict(unready(0), full, most("1", []budget.Pod{unready(0)})), budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonNotAvailable}},
+		"a pod that is not Ready":   {evict(unready(0), full, most("1", append(pods(3)[1:], unready(0)))), budget.Decision{Verdict: budget.Refused, Reason: budget.ReasonFull}},
 		"a budget that is open":     {evict(serving(0), full, most("100%", pods(3))), budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonUnits}},
 		"a pod that goes anyway":    {teardown(evict(serving(0), full, most("1", pods(3)))), budget.Decision{Verdict: budget.Accounted, Reason: budget.ReasonPolicy}},
 		"a pod that is in the book": {evict(budget.Pod{UID: "o-7", Serving: true}, full, most("1", pods(3))), budget.Decision{Verdict: budget.Allowed, Reason: budget.ReasonTaken}},
