@@ -20,8 +20,10 @@ type Pod struct {
 	Available bool
 	// Changing: the kubelet has not seen the newest spec, and may restart containers for it.
 	Changing bool
-	// Serving: Running, Ready, not terminating, not labelled unavailable, and not taken out of service.
+	// Serving: Running, Ready, not terminating, not labelled unavailable, and not OutOfService.
 	Serving bool
+	// OutOfService: the pod was taken out of service. Its kubelet may not have seen that yet.
+	OutOfService bool
 	// Ready is the condition alone, as PodDisruptionBudgets count it.
 	Ready bool
 	// Pending is the phase: PodDisruptionBudgets are not asked about such a pod.

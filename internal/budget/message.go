@@ -141,6 +141,8 @@ func (p *Pod) state(b *Budget) string {
 	switch {
 	case p.Finished:
 		return clean(p.Name) + " (ends)"
+	case p.OutOfService:
+		return clean(p.Name) + " (out of service)"
 	case p.Available && p.Displaced:
 		return clean(p.Name) + " (has another address than the one that was kept)"
 	case p.Serving && p.Changing:

@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 )
@@ -134,6 +136,18 @@ func TestMessage(t *testing.T) {
 				t.Errorf("message\n%s\nwant\n%s", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestAPodOutOfServiceIsNamedSo takes a pod out of service, which its kubelet sees later.
+func TestAPodOutOfServiceIsNamedSo(t *testing.T) {
+	for name, seen := range map[string]func(*corev1.Pod){"Ready": func(*corev1.Pod) {}, "not Ready": func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }} {
+		pod := served(out(time.Second, budget.ReasonRepeat), seen)
+		b := most("1", []budget.Pod{budget.PodOf(pod, 0, now), serving(1), serving(2)})
+		want := "needs 2 of 3 pods available (maxUnavailable 1) and has 2. Not available: web-0 (out of service)."
+		if got := budget.Explain(b, book(), now); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -19,12 +19,13 @@ import (
 func PodOf(pod *corev1.Pod, stable time.Duration, now time.Time) Pod {
 	p := Pod{
 		UID: string(pod.UID), Name: pod.Name,
-		Ready:    workload.Ready(pod),
-		Pending:  pod.Status.Phase == corev1.PodPending,
-		Finished: !workload.Alive(pod),
-		Changing: unseen(pod),
+		Ready:        workload.Ready(pod),
+		Pending:      pod.Status.Phase == corev1.PodPending,
+		Finished:     !workload.Alive(pod),
+		Changing:     unseen(pod),
+		OutOfService: OutOfService(pod),
 	}
-	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !marked(pod) && !OutOfService(pod)
+	p.Serving = p.Ready && !p.Finished && pod.Status.Phase == corev1.PodRunning && !marked(pod) && !p.OutOfService
 	p.Available = p.Serving && !p.Changing && (stable <= 0 || SettledFor(pod, now) >= stable)
 	return p
 }
