@@ -30,7 +30,7 @@ func (n Need) AtMost(most int, writer func(client.Object) string) Need {
 
 // informers makes informers that reconnect soon, and those of bounded needs without the objects that are too many.
 // Pods are packed, unless a feature needs whole ones.
-func informers(byKind map[reflect.Type]*Need, indexes map[reflect.Type]map[string]Index) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
+func informers(byKind map[reflect.Type]*Need, indexes map[reflect.Type]map[string]Index, n *notReady) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	nodes := &atomic.Pointer[toolscache.SharedIndexInformer]{}
 	return func(lw toolscache.ListerWatcher, o runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		lw = reconnect(lw, clock.RealClock{})
@@ -48,6 +48,7 @@ func informers(byKind map[reflect.Type]*Need, indexes map[reflect.Type]map[strin
 		informer := toolscache.NewSharedIndexInformer(lw, o, resync, indexers)
 		if _, isNode := o.(*corev1.Node); isNode {
 			nodes.Store(&informer)
+			_, _ = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: n.forget}) // it fails after a stop alone
 		}
 		return informer
 	}

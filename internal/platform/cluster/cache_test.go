@@ -29,7 +29,11 @@ func TestMain(m *testing.M) {
 // cached is a cache of what some features need.
 func cached(t *testing.T, features ...cluster.Needs) cache.Cache {
 	t.Helper()
-	options := cluster.CacheOptions(features...)
+	return cachedBy(t, cluster.CacheOptions(features...), features...)
+}
+
+func cachedBy(t *testing.T, options cache.Options, features ...cluster.Needs) cache.Cache {
+	t.Helper()
 	options.Scheme = env.Scheme
 	c, err := cache.New(env.Config, options)
 	if err != nil {

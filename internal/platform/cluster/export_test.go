@@ -3,6 +3,10 @@ package cluster
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,5 +29,20 @@ func (r *LiveReader) Waits(key client.ObjectKey, requests int) error {
 // Reconnect returns a lister and watcher that reconnects by a clock.
 var Reconnect = reconnect
 
-// NotReadySince makes a Part that has a clock.
-var NotReadySince = notReadySince
+// NotReady notes nodes that are not Ready.
+type NotReady = notReady
+
+// NewNotReady returns one that has a clock.
+func NewNotReady(c clock.PassiveClock) *NotReady { return &notReady{clock: c} }
+
+// Note is its Part.
+func (n *notReady) Note(from, to *corev1.Node) { n.note(from, to) }
+
+// Has reports whether a node is noted.
+func (n *notReady) Has(uid types.UID) bool {
+	_, has := n.since.Load(uid)
+	return has
+}
+
+// CacheOptionsWith configures a cache that notes nodes.
+func CacheOptionsWith(n *NotReady, features ...Needs) cache.Options { return cacheOptions(n, features) }

@@ -58,6 +58,10 @@ func (n Need) Named(name string, namespaces ...string) Need {
 
 // CacheOptions configures a cache that holds what all features need.
 func CacheOptions(features ...Needs) cache.Options {
+	return cacheOptions(&notReady{clock: clock.RealClock{}}, features)
+}
+
+func cacheOptions(n *notReady, features []Needs) cache.Options {
 	options := cache.Options{
 		DefaultTransform:         keepMost,
 		DefaultWatchErrorHandler: watchFailed,
@@ -65,9 +69,9 @@ func CacheOptions(features ...Needs) cache.Options {
 	}
 	byKind := union(features)
 	if nodes := byKind[reflect.TypeFor[*corev1.Node]()]; nodes != nil && len(nodes.parts) > 0 {
-		nodes.parts = slices.Concat(nodes.parts, Of(notReadySince(clock.RealClock{})).parts)
+		nodes.parts = slices.Concat(nodes.parts, Of(n.note).parts)
 	}
-	options.NewInformer = informers(byKind, indexesByKind(features))
+	options.NewInformer = informers(byKind, indexesByKind(features), n)
 	for _, need := range byKind {
 		var by cache.ByObject
 		if need.named != "" {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -47,19 +48,32 @@ func NodeReadiness(from, to *corev1.Node) {
 	}
 }
 
-// notReadySince makes a Part that notes when this process first saw a node say that it is not Ready. The node tells a
-// time of its own clock, which may be wrong, as the clock of this machine may be.
-func notReadySince(at clock.PassiveClock) Part[*corev1.Node] {
-	var seen sync.Map // the time, by the UID of the node
-	return func(_, to *corev1.Node) {
-		for i := range to.Status.Conditions { // only Ready, if any
-			c := &to.Status.Conditions[i]
-			if c.Status != corev1.ConditionFalse {
-				seen.Delete(to.UID)
-				continue
-			}
-			first, _ := seen.LoadOrStore(to.UID, metav1.NewTime(at.Now()))
-			c.LastTransitionTime, _ = first.(metav1.Time)
+// notReady notes when this process first saw a node say that it is not Ready. The node tells a time of its own clock,
+// which may be wrong, as the clock of this machine may be.
+type notReady struct {
+	clock clock.PassiveClock
+	since sync.Map // by the UID of the node
+}
+
+// note is a Part that keeps since when a node is not Ready.
+func (n *notReady) note(_, to *corev1.Node) {
+	for i := range to.Status.Conditions { // only Ready, if any
+		c := &to.Status.Conditions[i]
+		if c.Status != corev1.ConditionFalse {
+			n.since.Delete(to.UID)
+			continue
 		}
+		first, _ := n.since.LoadOrStore(to.UID, metav1.NewTime(n.clock.Now()))
+		c.LastTransitionTime, _ = first.(metav1.Time)
+	}
+}
+
+// forget drops a node that was deleted.
+func (n *notReady) forget(o any) {
+	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = last.Obj
+	}
+	if node, ok := o.(*corev1.Node); ok {
+		n.since.Delete(node.UID)
 	}
 }

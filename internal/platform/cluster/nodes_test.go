@@ -1,11 +1,14 @@
 package cluster_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
@@ -17,7 +20,7 @@ import (
 func TestANodePausesSinceItWasSeen(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := clocktesting.NewFakePassiveClock(start)
-	part := cluster.NotReadySince(at)
+	part := cluster.NewNotReady(at).Note
 	says := func(uid string, status corev1.ConditionStatus, since time.Duration) *corev1.Node {
 		node := testenv.ANode("n1").Saying(status, start.Add(since)).Node
 		node.UID = types.UID(uid)
@@ -46,4 +49,27 @@ func TestANodePausesSinceItWasSeen(t *testing.T) {
 			t.Errorf("%s: pausing: %t", step.name, got)
 		}
 	}
+}
+
+// TestANodeThatIsGoneIsForgotten deletes a node while it is not Ready.
+func TestANodeThatIsGoneIsForgotten(t *testing.T) {
+	noted := cluster.NewNotReady(clock.RealClock{})
+	needs := cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.NodeReadiness)}}
+	cachedBy(t, cluster.CacheOptionsWith(noted, needs), needs)
+	node := testenv.ANode("gone-"+string(uuid.NewUUID())).Saying(corev1.ConditionFalse, time.Now()).Node
+	env.Create(t, node)
+	has := func(want bool) {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			if noted.Has(node.UID) != want {
+				return fmt.Errorf("the node is noted: %t", !want)
+			}
+			return nil
+		})
+	}
+	has(true)
+	if err := env.Client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	has(false)
 }
