@@ -80,8 +80,8 @@ type PDB struct {
 	Behind bool
 	// Disrupted are the names of the pods that the status has as disrupted.
 	Disrupted map[string]metav1.Time
-	// Counts reports whether the status counts the pod of an entry as healthy, as far as it is known here.
-	Counts func(ledger.Entry) bool
+	// Healthy has the UIDs of the pods that the status counts as healthy, as far as it is known here.
+	Healthy map[string]bool
 	// AlwaysAllowUnhealthy is the unhealthyPodEvictionPolicy AlwaysAllow.
 	AlwaysAllowUnhealthy         bool
 	Selector                     *metav1.LabelSelector

@@ -130,7 +130,7 @@ func TestPlanCountsEvictionsThatANativeBudgetDoesNotShowYet(t *testing.T) {
 			}
 			in := evict(serving(0), ledger.Book{Entries: map[string]ledger.Entry{e.UID: e}}, most("2", pods(4)))
 			in.PDBs = budget.PDBsOf([]policyv1.PodDisruptionBudget{native("a")}, map[string]string{"app": "web"})
-			in.PDBs[0].Counts = func(of ledger.Entry) bool { return tc.counts && of.UID == e.UID }
+			in.PDBs[0].Healthy = map[string]bool{e.UID: tc.counts}
 			if tc.shown {
 				in.PDBs[0].Disrupted = map[string]metav1.Time{"web-1": {}}
 			}

@@ -328,7 +328,7 @@ func planPDBs(in Input) (Decision, bool) {
 func (p *PDB) pending(in Input) (n int32) {
 	for uid, e := range in.Book.Entries {
 		_, shown := p.Disrupted[e.Pod]
-		if uid != in.Pod.UID && !shown && e.Vector == string(Evict) && e.Holds(in.Now) && p.Counts(e) {
+		if uid != in.Pod.UID && !shown && e.Vector == string(Evict) && e.Holds(in.Now) && p.Healthy[uid] {
 			n++
 		}
 	}

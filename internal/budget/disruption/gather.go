@@ -22,7 +22,6 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
-	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -297,15 +296,22 @@ func (j *Judge) disruptionBudgets(ctx context.Context, pod *corev1.Pod) ([]budge
 			found = append(found, now)
 		}
 	}
-	all := budget.PDBsOf(found, pod.Labels)
-	for i := range all {
-		selector, _ := metav1.LabelSelectorAsSelector(all[i].Selector) // it selects the pod
-		all[i].Counts = func(e ledger.Entry) bool {
-			var other corev1.Pod
-			err := j.reader.cached.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: e.Pod}, &other, client.UnsafeDisableDeepCopy)
-			return err == nil && string(other.UID) == e.UID && workload.Alive(&other) && selector.Matches(labels.Set(other.Labels)) &&
-				(workload.Ready(&other) || budget.OutOfService(&other) && budget.SettledFor(&other, j.clock.Now()) < pdbSettles)
+	return budget.PDBsOf(found, pod.Labels), nil
+}
+
+// healthy returns the pods that the status of a PodDisruptionBudget may have as healthy.
+func (r *Reader) healthy(ctx context.Context, namespace string, of budget.PDB, now time.Time) (map[string]bool, error) {
+	selector, err := metav1.LabelSelectorAsSelector(of.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("read selector of PodDisruptionBudget %s: %w", of.Name, err)
+	}
+	all, err := r.pods(ctx, namespace)
+	uids := map[string]bool{}
+	for _, pod := range all {
+		if workload.Alive(pod) && selector.Matches(labels.Set(pod.Labels)) &&
+			(workload.Ready(pod) || budget.OutOfService(pod) && budget.SettledFor(pod, now) < pdbSettles) {
+			uids[string(pod.UID)] = true
 		}
 	}
-	return all, nil
+	return uids, err
 }

@@ -122,6 +122,12 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	if c.request.ByUID {
 		in.ForUID = string(pod.UID)
 	}
+	var err error
+	if len(in.PDBs) == 1 && in.PDBs[0].Allowed > 0 { // else it refuses whatever the book has
+		if in.PDBs[0].Healthy, err = j.reader.healthy(ctx, pod.Namespace, in.PDBs[0], now); err != nil {
+			return in, err
+		}
+	}
 	keeps := false
 	for _, covering := range c.covering {
 		f, err := j.reader.Facts(ctx, covering.object, now)
@@ -146,7 +152,6 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	if !keeps {
 		return in, nil
 	}
-	var err error
 	in.Place, err = j.place(ctx, pod)
 	return in, err
 }

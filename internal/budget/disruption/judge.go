@@ -97,7 +97,7 @@ func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 }
 
 // limitCounted bounds what the decisions of one namespace, and of all, count at a time, in pods and workloads that are
-// looked at: each counts once for each budget that covers the pod of the request. One takes some 70 bytes of memory, and a
+// looked at: each counts once for each budget of the pod of the request. One takes some 70 bytes of memory, and a
 // microsecond. A tenant may have thousands of pods that run nowhere, 32 budgets of each, and many requests.
 var limitCounted = fair.Bounds{Each: 200_000, All: 600_000}
 
@@ -108,7 +108,7 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 		return Answer{}, err
 	}
 	j.askPeers(ctx, c) // they may be slow, and others wait for the turn
-	weight := len(c.covering) * objects
+	weight := (len(c.covering) + len(c.pdbs)) * objects
 	if slices.ContainsFunc(c.covering, func(of covering) bool { return of.divided != nil }) {
 		more, err := j.reader.weigh(ctx, c.request.Pod.Namespace, c.covering, objects)
 		if err != nil {
@@ -233,7 +233,7 @@ func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version s
 
 // note enters a refused request into the book, after the answer.
 func (j *Judge) note(ctx context.Context, c inquiry, in budget.Input, d budget.Decision) {
-	in.Book, in.Budgets = ledger.Book{}, nil // thousands of pods, which the note would keep
+	in.Book, in.Budgets, in.PDBs = ledger.Book{}, nil, nil // thousands of pods, which the note would keep
 	j.books.Note(ctx, books.OfBudgets(in.Namespace), func(book ledger.Book) (ledger.Book, bool) { return note(book, c, in, d) })
 }
 
