@@ -13,6 +13,9 @@ const (
 	Accounted Verdict = "Accounted"
 )
 
+// Verdicts are all verdicts.
+var Verdicts = []Verdict{Allowed, Refused, Accounted}
+
 // Reason is why a verdict was given, as one word.
 type Reason string
 
@@ -33,6 +36,12 @@ const (
 	ReasonStale        Reason = "MeantForPredecessor"      // the pod that was asked for is gone: answered with 404
 	ReasonFull         Reason = "BookFull"                 // the book of the budgets has no room for a further entry
 )
+
+// Reasons are all reasons. Of several budgets that refuse, the reason that comes first here counts.
+var Reasons = []Reason{
+	ReasonUnits, ReasonNotAvailable, ReasonTaken, ReasonUnprotected, ReasonPolicy, ReasonStale, ReasonPDB, ReasonManyPDBs,
+	ReasonPeers, ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNode, ReasonFull,
+}
 
 // Decision is the answer to one request.
 type Decision struct {

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -171,16 +172,10 @@ func (in *Input) blocks(judged []*Budget) []block {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b block) int {
-		if d := slices.Index(ranks, a.reason) - slices.Index(ranks, b.reason); d != 0 {
-			return d
-		}
-		return strings.Compare(a.budget.Name+"/"+a.budget.UID+a.budget.Group, b.budget.Name+"/"+b.budget.UID+b.budget.Group)
+		return cmp.Or(slices.Index(Reasons, a.reason)-slices.Index(Reasons, b.reason), strings.Compare(a.budget.Name+"/"+a.budget.UID+a.budget.Group, b.budget.Name+"/"+b.budget.UID+b.budget.Group))
 	})
 	return out
 }
-
-// ranks order the reasons of a refusal by several budgets.
-var ranks = []Reason{ReasonPeers, ReasonUnknownSize, ReasonExhausted, ReasonAddress, ReasonNode, ReasonFull}
 
 // judge returns why a budget refuses; "" when it does not.
 //

@@ -144,8 +144,8 @@ const (
 	Lost       Vector = "lost"     // without a request: node pressure, power loss, a crash
 )
 
-// Vectors are all vectors, in the order of the documents.
-var vectors = []Vector{
+// Vectors are all but None, in the order of the documents.
+var Vectors = []Vector{
 	Evict, Delete, ScaleIn, Update, Resize, Leave, Preemption, Taint, AdminTaint, PodGC, NodeEnd, Teardown, Limpet, Lost,
 }
 
@@ -173,7 +173,7 @@ func (v Vector) Default() Policy {
 
 // refusable reports whether a budget may refuse the vector. A pod of PodGC has no node any
 // more, and a lost pod is gone.
-func (v Vector) refusable() bool { return v != PodGC && v != Lost && slices.Contains(vectors, v) }
+func (v Vector) refusable() bool { return v != PodGC && v != Lost && slices.Contains(Vectors, v) }
 
 // Operation is the request that brings the vector, in the words of protectOperations.
 func (v Vector) Operation() policyv1beta1.Operation {

@@ -130,31 +130,51 @@ type Rules struct {
 	IgnoreScale bool
 }
 
-// errAnnotation is wrapped by each error of RulesOf.
-var errAnnotation = errors.New("invalid annotation")
+// annotations are those that RulesOf reads.
+var annotations = []struct {
+	name string
+	read func(*Rules, string) error
+}{
+	{policyv1beta1.AnnotationVectors, (*Rules).parseVectors},
+	{policyv1beta1.AnnotationFailurePolicy, (*Rules).parseFailurePolicy},
+	{policyv1beta1.AnnotationStableSeconds, (*Rules).parseStable},
+	{policyv1beta1.AnnotationKeepPlace, boolean(func(r *Rules) *bool { return &r.KeepPlace })},
+	{policyv1beta1.AnnotationProtectUnready, boolean(func(r *Rules) *bool { return &r.ProtectUnready })},
+	{policyv1beta1.AnnotationIgnoreScale, boolean(func(r *Rules) *bool { return &r.IgnoreScale })},
+}
 
-// RulesOf parses the annotations and operations of a budget. An invalid annotation is an
-// error that names the annotation and what to write instead. The returned rules then hold
-// the valid part, and the default for the rest.
+// AnnotationError is the error of one annotation. It says what to write instead.
+type AnnotationError struct {
+	Name string
+	Err  error
+}
+
+func (i AnnotationError) Error() string {
+	return fmt.Sprintf("invalid annotation %s: %v", i.Name, i.Err)
+}
+
+// RulesOf parses the annotations and operations of a budget. After an error, which joins those of
+// ReadRules, the rules hold the valid part, and the default for the rest.
 func RulesOf(pub *policyv1beta1.PodUnavailableBudget) (Rules, error) {
-	rules := Rules{FailurePolicy: Open, Operations: operationsOf(pub)}
-	var errs []error
-	read := func(annotation string, parse func(string) error) {
-		text, ok := pub.Annotations[annotation]
-		if !ok {
-			return
-		}
-		if err := parse(strings.TrimSpace(text)); err != nil {
-			errs = append(errs, fmt.Errorf("%w %s: %w", errAnnotation, annotation, err))
+	rules, invalid := ReadRules(pub)
+	errs := make([]error, len(invalid))
+	for i := range invalid {
+		errs[i] = invalid[i]
+	}
+	return rules, errors.Join(errs...)
+}
+
+// ReadRules is RulesOf with the errors apart.
+func ReadRules(pub *policyv1beta1.PodUnavailableBudget) (rules Rules, invalid []AnnotationError) {
+	rules = Rules{FailurePolicy: Open, Operations: operationsOf(pub)}
+	for _, a := range annotations {
+		if text, set := pub.Annotations[a.name]; set {
+			if err := a.read(&rules, strings.TrimSpace(text)); err != nil {
+				invalid = append(invalid, AnnotationError{a.name, err})
+			}
 		}
 	}
-	read(policyv1beta1.AnnotationVectors, rules.parseVectors)
-	read(policyv1beta1.AnnotationFailurePolicy, rules.parseFailurePolicy)
-	read(policyv1beta1.AnnotationStableSeconds, rules.parseStable)
-	read(policyv1beta1.AnnotationKeepPlace, boolean(&rules.KeepPlace))
-	read(policyv1beta1.AnnotationProtectUnready, boolean(&rules.ProtectUnready))
-	read(policyv1beta1.AnnotationIgnoreScale, boolean(&rules.IgnoreScale))
-	return rules, errors.Join(errs...)
+	return rules, invalid
 }
 
 // operationsOf returns the operations that a budget protects.
@@ -207,7 +227,7 @@ func parsePair(pair string) (Vector, Policy, error) {
 	name, policy, _ := strings.Cut(pair, "=")
 	v, p := Vector(strings.TrimSpace(name)), Policy(strings.TrimSpace(policy))
 	switch {
-	case v == None || !slices.Contains(vectors, v):
+	case v == None || !slices.Contains(Vectors, v):
 		return "", "", fmt.Errorf("%q names no vector: write pairs of %s with Check or Allow", clean(pair), vectorNames())
 	case p != Check && p != Allow:
 		return "", "", fmt.Errorf("%q: write %s=Check or %s=Allow", clean(pair), v, v)
@@ -220,7 +240,7 @@ func parsePair(pair string) (Vector, Policy, error) {
 // vectorNames are the vectors that a budget may override.
 func vectorNames() string {
 	var names []string
-	for _, v := range vectors {
+	for _, v := range Vectors {
 		if v.refusable() {
 			names = append(names, string(v))
 		}
@@ -247,13 +267,13 @@ func (r *Rules) parseStable(text string) error {
 }
 
 // boolean reads true or false, in any of the forms of Go.
-func boolean(to *bool) func(string) error {
-	return func(text string) error {
+func boolean(of func(*Rules) *bool) func(*Rules, string) error {
+	return func(r *Rules, text string) error {
 		value, err := strconv.ParseBool(text)
 		if err != nil {
 			return fmt.Errorf("%q: write true or false", clean(text))
 		}
-		*to = value
+		*of(r) = value
 		return nil
 	}
 }

@@ -16,12 +16,6 @@ var fieldAnnotations = []string{
 	v1alpha1.AnnotationProtectOperations, v1alpha1.AnnotationProtectTotalReplicas, v1alpha1.AnnotationIgnoredPodSelector,
 }
 
-// ruleAnnotations are the annotations that budget.RulesOf reads.
-var ruleAnnotations = []string{
-	policyv1beta1.AnnotationVectors, policyv1beta1.AnnotationFailurePolicy, policyv1beta1.AnnotationKeepPlace,
-	policyv1beta1.AnnotationStableSeconds, policyv1beta1.AnnotationProtectUnready, policyv1beta1.AnnotationIgnoreScale,
-}
-
 // judgeBudget returns what is wrong with a budget beyond the rules of the CRD.
 func judgeBudget(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 	spec := field.NewPath("spec")
@@ -30,15 +24,9 @@ func judgeBudget(b *policyv1beta1.PodUnavailableBudget) field.ErrorList {
 	if b.Spec.TargetReference != nil {
 		errs = append(errs, judgeTarget(*b.Spec.TargetReference, spec.Child("targetRef"))...)
 	}
-	for _, key := range ruleAnnotations {
-		value, set := b.Annotations[key]
-		if !set {
-			continue
-		}
-		alone := &policyv1beta1.PodUnavailableBudget{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}}}
-		if _, err := budget.RulesOf(alone); err != nil {
-			errs = append(errs, field.Invalid(review.Annotation(key), review.Short(value), err.Error()))
-		}
+	_, invalid := budget.ReadRules(b)
+	for _, i := range invalid {
+		errs = append(errs, field.Invalid(review.Annotation(i.Name), review.Short(b.Annotations[i.Name]), i.Error()))
 	}
 	return append(errs, judgeSize(b)...)
 }
