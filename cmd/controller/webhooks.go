@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
+	"github.com/limpet-io/limpet/internal/budget/disruption"
 	"github.com/limpet-io/limpet/internal/budget/guard"
 	"github.com/limpet-io/limpet/internal/creation"
 	"github.com/limpet-io/limpet/internal/platform/serving"
@@ -32,7 +33,7 @@ func newWebhookServer(o options, certificate *serving.Certificate, strangers *se
 	certificate.Show(metrics.Registry)
 	return serving.NewServer(serving.Options{
 		Port: o.WebhookPort, Certificate: certificate, Clients: clients, Networks: networks, Strangers: strangers,
-		Limits: serving.DefaultLimits, AnswerInReview: []string{guard.Path}, Registry: metrics.Registry, Clock: clock.RealClock{},
+		Limits: serving.DefaultLimits, AnswerInReview: []string{disruption.GuardPath}, Registry: metrics.Registry, Clock: clock.RealClock{},
 	}), nil
 }
 
@@ -57,7 +58,7 @@ func addWebhooks(mgr ctrl.Manager, all []feature, s shared) error {
 	register(creation.Path, created.Webhook())
 	register(creation.SpreadPath, labelled.Webhook())
 	guarding := &guard.Handler{Judge: s.judge.Judge, Live: mgr.GetAPIReader(), Status: mgr.GetClient().Status(), Clock: s.clock}
-	register(guard.Path, &webhook.Admission{Handler: guarding})
+	register(disruption.GuardPath, &webhook.Admission{Handler: guarding})
 	convert, err := converter(all, mgr.GetConverterRegistry())
 	if err == nil {
 		server.Register(serving.ConversionPath, convert)

@@ -184,7 +184,9 @@ func (in *Input) longer(blocks []block) string {
 		w := &in.Book.Waiting[i]
 		switch known := others[w.UID]; {
 		case w.Pod == in.Pod.Name && w.By == user(in.By):
-			since = earlier(since, w.Since)
+			if w.Since.Before(since) {
+				since = w.Since
+			}
 		case in.Now.Sub(w.Last) <= retry && (known == nil || w.Since.Before(known.Since)):
 			others[w.UID] = w
 		}
@@ -201,13 +203,6 @@ func (in *Input) longer(blocks []block) string {
 		return ""
 	}
 	return fmt.Sprintf("%s asked first, for %s, %s ago.", clean(first.By), clean(first.Pod), age(in.Now.Sub(first.Since)))
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 func staleMessage(in Input) string {

@@ -1,13 +1,10 @@
 package budget
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
-)
 
-// deadNode are the taints of a node on which pods run no longer, or not reliably.
-var deadNode = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
+	"github.com/limpet-io/limpet/internal/platform/fit"
+)
 
 // taint is Taint if nothing but the taints of a dead node can evict the pod, and AdminTaint
 // otherwise: also when no such taint is known.
@@ -18,7 +15,7 @@ func (f *Facts) taint() Vector {
 		if t.Effect != corev1.TaintEffectNoExecute || f.tolerates(t) {
 			continue
 		}
-		if !slices.Contains(deadNode, t.Key) {
+		if !fit.Dead(*t) {
 			return AdminTaint
 		}
 		evicting++

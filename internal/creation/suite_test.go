@@ -88,7 +88,7 @@ func serve(t testing.TB) {
 		pins := &pinadmit.Planner{Cached: mgr.GetCache(), Live: mgr.GetAPIReader(), LiveProven: mgr.GetAPIReader(), Workloads: reader, Sightings: sightings, Clock: clock.RealClock{}}
 		handlers, err := serveSpreads(t, mgr, needs, reader, pins, &rolloutadmit.Planner{Workloads: reader}, budgetadmit.Planner{})
 		if err == nil {
-			handlers[guard.Path] = guardOf(mgr)
+			handlers[disruption.GuardPath] = guardOf(mgr)
 		}
 		return handlers, errors.Join(err, watcher.SetupWithManager(mgr))
 	})

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/budget/guard"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -116,10 +116,10 @@ func TestTheCommandOfBreakGlass(t *testing.T) {
 func TestWhileTheControllerIsAway(t *testing.T) {
 	w := testenv.ReadWebhooks(t).Validating
 	for _, hook := range w.Webhooks {
-		if *hook.ClientConfig.Service.Path != guard.Path {
+		if *hook.ClientConfig.Service.Path != disruption.GuardPath {
 			continue
 		}
-		hook.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://localhost:1" + guard.Path)} // nothing answers there
+		hook.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://localhost:1" + disruption.GuardPath)} // nothing answers there
 		env.Create(t, &admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: hook.Name}, Webhooks: []admissionv1.ValidatingWebhook{hook},
 		})

@@ -74,7 +74,7 @@ func install(t *testing.T, handler admission.Handler) {
 	all := testenv.ReadWebhooks(t)
 	all.Mutating.Webhooks = nil
 	all.Validating.Webhooks = slices.DeleteFunc(all.Validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
-		return *w.ClientConfig.Service.Path != guard.Path
+		return *w.ClientConfig.Service.Path != disruption.GuardPath
 	})
 	if len(all.Validating.Webhooks) != 3 {
 		t.Fatalf("deploy/controller/webhooks.yaml has %d webhooks of guards", len(all.Validating.Webhooks))

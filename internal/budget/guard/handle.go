@@ -27,9 +27,6 @@ import (
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
-// Path is the path of the webhooks that ask the guard.
-const Path = "/guard-pod"
-
 // answerWithin is how long a decision may take: half of the 5 s that the API server waits. A late answer
 // lets the request pass where the failure policy is Ignore, and ends a drain elsewhere.
 const answerWithin = 2500 * time.Millisecond

@@ -83,7 +83,7 @@ func serve(t *testing.T) {
 		if err := errors.Join(cluster.HoldAll(t.Context(), mgr.GetCache(), needs()...), watch(mgr)); err != nil {
 			return nil, err
 		}
-		return map[string]http.Handler{guard.Path: &webhook.Admission{Handler: handlerOf(mgr, mgr.GetAPIReader())}}, nil
+		return map[string]http.Handler{disruption.GuardPath: &webhook.Admission{Handler: handlerOf(mgr, mgr.GetAPIReader())}}, nil
 	})
 	serving.GetCache().WaitForCacheSync(t.Context())
 	testenv.Eventually(t, func() error { // the API server takes a moment to know the webhooks

@@ -14,6 +14,7 @@ import (
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	"github.com/limpet-io/limpet/internal/platform/books"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/fit"
 	"github.com/limpet-io/limpet/internal/platform/ledger"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
@@ -105,7 +106,7 @@ func (r *Reconciler) gatherEntries(ctx context.Context, s *situation) error {
 			if err != nil {
 				return err
 			}
-			s.seen.Pods[id] = budget.Seen(pod, node != nil && !nodeReady(node), entry)
+			s.seen.Pods[id] = budget.Seen(pod, node != nil && !fit.Ready(node), entry)
 		}
 	}
 	r.memory.explain(s.pub.Namespace, s.now, uids...)

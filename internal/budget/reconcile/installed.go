@@ -12,10 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// guardPath is the path of the guard's webhook.
-const guardPath = "/guard-pod"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
+)
 
 // configurationAgain is the time after which the configuration is read again.
 const configurationAgain = 30 * time.Second
@@ -66,9 +65,9 @@ func (p *Prober) configuration(ctx context.Context, now time.Time) (configuratio
 // isGuard reports whether a webhook is the guard, by its path.
 func isGuard(c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil && c.Service.Path != nil {
-		return *c.Service.Path == guardPath
+		return *c.Service.Path == disruption.GuardPath
 	}
-	return c.URL != nil && strings.HasSuffix(*c.URL, guardPath)
+	return c.URL != nil && strings.HasSuffix(*c.URL, disruption.GuardPath)
 }
 
 // lacks says which requests in a namespace with these labels the guard is not asked about; ""

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/limpet-io/limpet/internal/platform/fit"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 )
 
@@ -110,7 +111,7 @@ func causeOf(pod *corev1.Pod, node *corev1.Node) (cause, bool) {
 		return causeEvicted, true
 	case workload.Alive(pod) && workload.Ready(pod):
 		return "", false
-	case pod.Spec.NodeName != "" && !nodeReady(node):
+	case pod.Spec.NodeName != "" && (node == nil || !fit.Ready(node)):
 		return causeNodeLost, true
 	case pod.Status.Phase == corev1.PodFailed:
 		return causeFailed, true
@@ -132,15 +133,3 @@ func endedByKubelet(pod *corev1.Pod) bool {
 
 // kubeletReasons are the reasons that the kubelet gives in the status of a pod that it ended.
 var kubeletReasons = map[string]bool{"Evicted": true, "Preempting": true, "NodeShutdown": true, "Terminated": true, "NodeAffinity": true}
-
-func nodeReady(node *corev1.Node) bool {
-	if node == nil {
-		return false
-	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -75,17 +74,10 @@ func conditionOf(status policyv1beta1.PodUnavailableBudgetStatus, s *situation) 
 	for _, pod := range s.facts.Budget.Pods {
 		covered[pod.Name] = true
 	}
-	for _, w := range s.book.Waiting { // the longest waiting first
-		if covered[w.Pod] && s.now.Sub(w.Last) < ledger.Lapse {
-			c.waiting = earlier(c.waiting, w.Since)
+	for _, w := range s.book.Waiting {
+		if covered[w.Pod] && s.now.Sub(w.Last) < ledger.Lapse && (c.waiting.IsZero() || w.Since.Before(c.waiting)) {
+			c.waiting = w.Since
 		}
 	}
 	return c
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }

@@ -124,10 +124,12 @@ func (m *manager) guarding(t *testing.T) *admissionv1.ValidatingWebhookConfigura
 	server := httptest.NewTLSServer(&webhook.Admission{Handler: &guard.Handler{Judge: judge.Judge, Live: m.GetAPIReader()}})
 	t.Cleanup(server.Close)
 	w := testenv.ReadWebhooks(t).Validating
-	w.Webhooks = slices.DeleteFunc(w.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return *w.ClientConfig.Service.Path != guard.Path })
+	w.Webhooks = slices.DeleteFunc(w.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
+		return *w.ClientConfig.Service.Path != disruption.GuardPath
+	})
 	for i := range w.Webhooks {
 		w.Webhooks[i].ClientConfig = admissionv1.WebhookClientConfig{
-			URL:      new(server.URL + guard.Path),
+			URL:      new(server.URL + disruption.GuardPath),
 			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 		}
 	}

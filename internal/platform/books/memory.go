@@ -10,12 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
-
-// cacheLag is the longest time that a cache takes to show a book. An older memory is not used:
-// the objects may have been restored from a backup.
-const cacheLag = 10 * time.Second
 
 // sweepSize is the number of remembered books at which those are forgotten that are too old.
 const sweepSize = 1024
@@ -47,7 +44,7 @@ func (m *memory) put(key client.ObjectKey, v *version, now time.Time) {
 		return
 	}
 	for k, r := range m.books {
-		if now.Sub(r.at) >= cacheLag {
+		if now.Sub(r.at) >= cluster.CacheLag {
 			delete(m.books, k)
 		}
 	}
@@ -62,7 +59,7 @@ func (m *memory) newest(key client.ObjectKey, cached *version, now time.Time) *v
 	switch {
 	case !ok:
 		return cached
-	case now.Sub(known.at) >= cacheLag,
+	case now.Sub(known.at) >= cluster.CacheLag,
 		cached == nil && known.version == nil,
 		cached != nil && known.version != nil && !older(cached, known.version):
 		delete(m.books, key)

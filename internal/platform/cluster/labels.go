@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"unique"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,10 +26,10 @@ const (
 // as the pods of a ReplicaSet, share one map; all share the text of keys and values. The name of
 // the object as a value is not shared: a StatefulSet labels each pod with it.
 func SharedLabels[T client.Object]() Part[T] {
-	shared := &sharedLabels{sets: map[string]map[string]string{}}
+	all := &shared[map[string]string]{most: mostLabels}
 	return func(from, to T) {
 		if to.GetLabels() == nil { // otherwise the part of another feature was first
-			to.SetLabels(shared.of(boundedLabels(from.GetLabels()), from.GetName()))
+			to.SetLabels(sharedLabels(all, boundedLabels(from.GetLabels()), from.GetName()))
 		}
 	}
 }
@@ -47,13 +46,8 @@ func boundedLabels(labels map[string]string) map[string]string {
 	return fitting(labels, slices.Collect(maps.Keys(labels)), longestLabels)
 }
 
-// sharedLabels holds one map of each content.
-type sharedLabels struct {
-	mu   sync.Mutex
-	sets map[string]map[string]string
-}
-
-func (s *sharedLabels) of(labels map[string]string, name string) map[string]string {
+// sharedLabels returns the one map of labels with their content.
+func sharedLabels(all *shared[map[string]string], labels map[string]string, name string) map[string]string {
 	if len(labels) == 0 {
 		return nil
 	}
@@ -64,21 +58,14 @@ func (s *sharedLabels) of(labels map[string]string, name string) map[string]stri
 	if key.Len() > longestShared {
 		return maps.Clone(labels)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.sets[key.String()]; ok {
-		return known
-	}
-	if len(s.sets) >= mostLabels {
-		clear(s.sets) // objects in the cache keep their own
-	}
-	kept := make(map[string]string, len(labels))
-	for k, v := range labels {
-		if v != name {
-			v = unique.Make(v).Value()
+	return all.of(&key, func() map[string]string {
+		kept := make(map[string]string, len(labels))
+		for k, v := range labels {
+			if v != name {
+				v = unique.Make(v).Value()
+			}
+			kept[unique.Make(k).Value()] = v
 		}
-		kept[unique.Make(k).Value()] = v
-	}
-	s.sets[key.String()] = kept
-	return kept
+		return kept
+	})
 }

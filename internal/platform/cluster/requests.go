@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,12 +29,12 @@ const (
 // of the pod's overhead, which is part of the sum. Pods that ask for the same share one
 // list, so that 150 000 pods cost little more than their templates.
 func Requests() Part[*corev1.Pod] {
-	shared := &sharedLists{lists: map[string]corev1.ResourceList{}}
+	all := &shared[corev1.ResourceList]{most: mostRequests}
 	return func(from, to *corev1.Pod) {
 		if to.Spec.Overhead != nil {
 			return // the part of another feature was first
 		}
-		to.Spec.Overhead = shared.of(boundedRequests(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
+		to.Spec.Overhead = sharedRequests(all, boundedRequests(resourcehelper.PodRequests(from, resourcehelper.PodResourcesOptions{
 			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 		})))
 	}
@@ -61,13 +60,8 @@ func boundedRequests(list corev1.ResourceList) corev1.ResourceList {
 	return kept
 }
 
-// sharedLists holds one list of each content.
-type sharedLists struct {
-	mu    sync.Mutex
-	lists map[string]corev1.ResourceList
-}
-
-func (s *sharedLists) of(list corev1.ResourceList) corev1.ResourceList {
+// sharedRequests returns the one list with its content.
+func sharedRequests(all *shared[corev1.ResourceList], list corev1.ResourceList) corev1.ResourceList {
 	switch {
 	case len(list) == 0:
 		return nil
@@ -78,16 +72,7 @@ func (s *sharedLists) of(list corev1.ResourceList) corev1.ResourceList {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		fmt.Fprintf(&key, "%s=%v,", name, list[name])
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known, ok := s.lists[key.String()]; ok {
-		return known
-	}
-	if len(s.lists) >= mostRequests {
-		clear(s.lists) // objects in the cache keep their own
-	}
-	s.lists[key.String()] = list
-	return list
+	return all.of(&key, func() corev1.ResourceList { return list })
 }
 
 // PodsByNode indexes the pods that take room on a node, by the name of that node: the pods

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// cacheLag is the longest time that a cache takes to show a write. An object that is
+// CacheLag is the longest time that a cache takes to show a write. An object that is
 // older than the last write even then was restored from a backup.
-const cacheLag = 10 * time.Second
+const CacheLag = 10 * time.Second
 
 // Write is a controller's own last write of an object.
 type Write struct {
@@ -21,8 +21,8 @@ type Write struct {
 // to show the write; 0 when there is nothing to wait for. A decision from the older
 // version would be refused as a conflict.
 func (w Write) Unseen(cached string, now time.Time) time.Duration {
-	if behind(cached, w.Version) && now.Sub(w.At) < cacheLag {
-		return cacheLag
+	if behind(cached, w.Version) && now.Sub(w.At) < CacheLag {
+		return CacheLag
 	}
 	return 0
 }

@@ -66,10 +66,11 @@ func Dedicated(node *corev1.Node, pod *corev1.Pod) bool {
 }
 
 // Unreachable reports whether Kubernetes has found a node dead, so that the scheduler avoids it.
-func Unreachable(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady
-	})
+func Unreachable(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, Dead) }
+
+// Dead reports whether a taint tells of a node on which pods run no longer, or not reliably.
+func Dead(t corev1.Taint) bool {
+	return t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady
 }
 
 // Ready reports whether a node has the condition Ready.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/limpet-io/limpet/internal/budget/guard"
+	"github.com/limpet-io/limpet/internal/budget/disruption"
 	"github.com/limpet-io/limpet/internal/testenv"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 	"github.com/limpet-io/limpet/test/bench/bed"
@@ -101,7 +101,7 @@ func (g *guarding) watchGuard(ctx context.Context) (err error) {
 	if g.relay, err = g.startRelay(ctx); err != nil {
 		return err
 	}
-	g.relay.only = guard.Path
+	g.relay.only = disruption.GuardPath
 	if err := g.pointWebhooks(ctx, g.relay.port); err != nil {
 		return err
 	}
