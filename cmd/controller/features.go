@@ -250,7 +250,7 @@ func budgets() feature {
 			budget := &budgetvalidate.PodUnavailableBudget{
 				Cached: s.mgr.GetCache(), Namespaces: review.NewNamespaces(live, s.mgr.GetClient(), s.clock),
 				Size: func(ctx context.Context, b *policyv1beta1.PodUnavailableBudget) (int32, error) {
-					facts, err := s.disruption.Facts(ctx, b, s.clock.Now())
+					facts, err := s.disruption.Covered(ctx, b, s.clock.Now())
 					if err != nil || facts.Budget.Unknown != "" {
 						return 0, err
 					}

@@ -114,9 +114,9 @@ type Input struct {
 	ForUID  string
 	Budgets []Budget
 	PDBs    []PDB // of evictions only
-	// Held tells that the pod is out of service before it goes: it gets an entry also where no budget covers it.
-	Held  bool
-	Place Place
+	// OutOfServiceFirst tells that the pod is out of service before it goes: it gets an entry also where no budget covers it.
+	OutOfServiceFirst bool
+	Place             Place
 	// Book holds the units that are in use.
 	Book ledger.Book
 }

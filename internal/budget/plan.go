@@ -78,18 +78,18 @@ func Local(all []Budget, book ledger.Book) []Budget {
 // and another decision would count on it. Only what no budget refuses passes a full book.
 func (in *Input) take(v Verdict, reason Reason) Decision {
 	if e, ok := in.living(); ok {
-		return in.again(e)
+		return in.furtherCall(e)
 	}
 	return Decision{Verdict: v, Reason: reason, Take: in.hasRoom()}
 }
 
-// again answers a further call for a pod that has an entry. The call was judged like the first one,
+// furtherCall answers a further call for a pod that has an entry. The call was judged like the first one,
 // without the pod itself: an entry is no pass for a later request, because another pod may have been
 // lost meanwhile. One DELETE makes several calls, which need no write. All other requests renew the
 // entry that they rely on: it would else end before their write, with a change that another one made,
 // or when it is given back because the first request failed. Only an entry of a pod that did not
 // serve, or of Limpet's own deletion, is given back to the same user.
-func (in *Input) again(e ledger.Entry) Decision {
+func (in *Input) furtherCall(e ledger.Entry) Decision {
 	changes := e.Use == ledger.Gone && in.Vector.changes() || e.Use.InPlace() && (!in.Vector.changes() || in.Version != e.Version)
 	shared := e.By != user(in.By) || in.Vector == Limpet || !in.Pod.Serving || in.Version != e.Version
 	return Decision{Verdict: Allowed, Reason: ReasonTaken, Take: changes || shared || e.Expires.Sub(in.Now) < commit}
@@ -140,7 +140,7 @@ func (b *Budget) Judges(v Vector) bool {
 // account lets a pod go that no budget judges.
 func (in *Input) account(budgets []*Budget) Decision {
 	switch {
-	case len(budgets) == 0 && in.Held:
+	case len(budgets) == 0 && in.OutOfServiceFirst:
 		return in.take(Allowed, ReasonUnits)
 	case len(budgets) == 0:
 		return Decision{Verdict: Allowed, Reason: ReasonUnprotected}

@@ -55,13 +55,13 @@ func (r *Reader) wanted(ctx context.Context, namespace string) (n int, err error
 }
 
 // Groups divides what Facts found of budget.Undivided into all groups.
-func (r *Reader) Groups(ctx context.Context, of *limpetv1alpha1.DistributedPodDisruptionBudget, f *Facts) ([]budget.Budget, error) {
+func (r *Reader) Groups(ctx context.Context, of *limpetv1alpha1.DistributedPodDisruptionBudget, f *Covered) ([]budget.Budget, error) {
 	members, err := r.members(ctx, of, f)
 	return budget.Split(f.Budget, of.Spec.Groups, members, nil), err
 }
 
 // groupsOf returns the groups of a pod, which stands in them as the request has it.
-func (r *Reader) groupsOf(ctx context.Context, of *limpetv1alpha1.DistributedPodDisruptionBudget, f *Facts, pod *corev1.Pod, now time.Time) ([]budget.Budget, error) {
+func (r *Reader) groupsOf(ctx context.Context, of *limpetv1alpha1.DistributedPodDisruptionBudget, f *Covered, pod *corev1.Pod, now time.Time) ([]budget.Budget, error) {
 	members, err := r.members(ctx, of, f)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (r *Reader) groupsOf(ctx context.Context, of *limpetv1alpha1.DistributedPod
 }
 
 // members finds the place of each pod, and how many pods are wanted at each.
-func (r *Reader) members(ctx context.Context, of *limpetv1alpha1.DistributedPodDisruptionBudget, f *Facts) (budget.Members, error) {
+func (r *Reader) members(ctx context.Context, of *limpetv1alpha1.DistributedPodDisruptionBudget, f *Covered) (budget.Members, error) {
 	m := budget.Members{Sizes: groups.Sizes{At: map[string]int32{}}}
 	living := map[workload.Target]map[string]int32{} // without a name for pods that no workload makes again
 	for i, pod := range f.Pods {
@@ -98,7 +98,7 @@ func (r *Reader) members(ctx context.Context, of *limpetv1alpha1.DistributedPodD
 		}
 		return m, nil
 	}
-	all, err := r.held(ctx)
+	all, err := r.stores(ctx)
 	if err != nil {
 		return m, err
 	}
@@ -118,7 +118,7 @@ func (r *Reader) members(ctx context.Context, of *limpetv1alpha1.DistributedPodD
 	return m, nil
 }
 
-func objectOf(all map[schema.GroupKind]held, namespace string, target workload.Target) client.Object {
+func objectOf(all map[schema.GroupKind]kindStore, namespace string, target workload.Target) client.Object {
 	if of, cached := all[target.GroupKind()]; cached {
 		if o, found := of.Get(namespace, target.Name); found {
 			return o
@@ -142,7 +142,7 @@ func sum(at map[string]int32) (n int32) {
 }
 
 // maker is the workload that makes a pod again, among those that the size counts.
-func (f *Facts) maker(pod int) workload.Target {
+func (f *Covered) maker(pod int) workload.Target {
 	for _, owner := range f.chains[pod] {
 		if _, counted := f.wants[owner.Target]; counted {
 			return owner.Target

@@ -309,7 +309,7 @@ func TestTheSizeOfABudget(t *testing.T) {
 				env.Create(t, pod)
 				cached(t, in, pod)
 			}
-			f, err := reader.Facts(t.Context(), budgetOf(ns, tc.budget), time.Now())
+			f, err := reader.Covered(t.Context(), budgetOf(ns, tc.budget), time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -349,7 +349,7 @@ func TestAKindThatIsNotServedIsNotAskedForAgain(t *testing.T) {
 		after time.Duration
 		want  int
 	}{{0, 1}, {5 * time.Second, 1}, {9 * time.Second, 1}, {11 * time.Second, 2}} {
-		if _, err := reader.Facts(t.Context(), pub, now.Add(step.after)); err != nil {
+		if _, err := reader.Covered(t.Context(), pub, now.Add(step.after)); err != nil {
 			t.Fatal(err)
 		}
 		if asked.n != step.want {
@@ -439,7 +439,7 @@ func TestAPodWithAnotherAddressIsDisplaced(t *testing.T) {
 			pub := budgetOf(ns, func(pub *policyv1beta1.PodUnavailableBudget) {
 				pub.Annotations = map[string]string{policyv1beta1.AnnotationKeepPlace: fmt.Sprint(tc.keeps)}
 			})
-			f, err := reader.Facts(t.Context(), pub, time.Now())
+			f, err := reader.Covered(t.Context(), pub, time.Now())
 			if err != nil || len(f.Budget.Pods) != 1 {
 				t.Fatalf("%d pods, error %v", len(f.Budget.Pods), err)
 			}
@@ -468,7 +468,7 @@ func TestAPodElsewhereIsDisplacedBeforeItsFormerNodeTells(t *testing.T) {
 		pub.Annotations = map[string]string{policyv1beta1.AnnotationKeepPlace: "true"}
 	})
 	for after, want := range map[time.Duration]bool{0: true, time.Minute: false} {
-		f, err := reader.Facts(t.Context(), pub, time.Now().Add(after))
+		f, err := reader.Covered(t.Context(), pub, time.Now().Add(after))
 		if err != nil || len(f.Budget.Pods) != 1 || f.Budget.Pods[0].Displaced != want {
 			t.Errorf("after %s: %+v, error %v; want displaced: %t", after, f.Budget.Pods, err, want)
 		}

@@ -60,7 +60,7 @@ func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) error {
 	before, after := c.request.Pod, c.request.Changed
 	f.Change = budget.Disruptive(before, after)
 	if f.Change.Parted && len(c.chain) > 0 {
-		all, err := j.reader.held(ctx)
+		all, err := j.reader.stores(ctx)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (j *Judge) change(ctx context.Context, c *inquiry, f *budget.Facts) error {
 	if !f.Leaves || len(c.chain) == 0 {
 		return nil
 	}
-	all, err := j.reader.held(ctx)
+	all, err := j.reader.stores(ctx)
 	f.Owner, _ = stateOf(all, before.Namespace, c.chain[len(c.chain)-1])
 	return err
 }
@@ -102,7 +102,7 @@ func (j *Judge) owner(ctx context.Context, chain []workload.Owner, pod *corev1.P
 	if len(chain) == 0 {
 		return nil
 	}
-	all, err := j.reader.held(ctx)
+	all, err := j.reader.stores(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (j *Judge) living(ctx context.Context, namespace string, owner types.UID) (
 
 // stateOf returns whether an owner lives, and the object of one that does; OwnerUnknown for kinds
 // that the cache does not hold.
-func stateOf(all map[schema.GroupKind]held, namespace string, owner workload.Owner) (budget.OwnerState, client.Object) {
+func stateOf(all map[schema.GroupKind]kindStore, namespace string, owner workload.Owner) (budget.OwnerState, client.Object) {
 	of, known := all[owner.GroupKind()]
 	if !known {
 		return budget.OwnerUnknown, nil

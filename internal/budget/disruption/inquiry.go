@@ -59,9 +59,9 @@ type inquiry struct {
 	unread       error // why the pod could not be read past the cache
 }
 
-// held reports whether an eviction under a PodDisruptionBudget is refused at first, with the pod out of service. The
+// outOfServiceFirst reports whether an eviction under a PodDisruptionBudget is refused at first, with the pod out of service. The
 // PodDisruptionBudget does not know of it, so that the book has to.
-func (c *inquiry) held() bool {
+func (c *inquiry) outOfServiceFirst() bool {
 	return c.vector == budget.Evict && len(c.pdbs) == 1 && budget.Gated(c.request.Pod) && !c.once()
 }
 
@@ -116,7 +116,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	pod := c.request.Pod
 	in := budget.Input{
 		Now: now, Namespace: pod.Namespace, Vector: c.vector, By: c.request.User, PDBs: c.pdbs, Pod: budget.PodOf(pod, 0, now),
-		Held: c.held(), Version: pod.ResourceVersion, Generation: pod.Generation, Restarts: budget.Restarts(pod),
+		OutOfServiceFirst: c.outOfServiceFirst(), Version: pod.ResourceVersion, Generation: pod.Generation, Restarts: budget.Restarts(pod),
 	}
 	if c.request.ByUID {
 		in.ForUID = string(pod.UID)
@@ -129,7 +129,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	}
 	keeps := false
 	for _, covering := range c.covering {
-		f, err := j.reader.Facts(ctx, covering.object, now)
+		f, err := j.reader.Covered(ctx, covering.object, now)
 		if err != nil {
 			return in, fmt.Errorf("count pods of budget %s: %w", covering.object.Name, err)
 		}

@@ -68,7 +68,13 @@ func NewJudge(o Options) *Judge {
 	}
 }
 
-// Judge decides about one request, and enters the answer into the book.
+// Judge decides about one request, and enters the answer into the book. Each of these calls the next one:
+//
+//	decideInTurn       waits until other decisions leave room
+//	decideOnNewestPod  reads a pod that was not Ready again, once it has an entry
+//	decideCaughtUp     waits for a cache that is behind the book
+//	decideFromCaches   gathers and plans; a refusal ends here
+//	decideInBook       plans from the book that it writes, in its lane
 func (j *Judge) Judge(ctx context.Context, r Request) (Answer, error) {
 	c, err := j.inquire(ctx, r)
 	if err != nil {
@@ -121,7 +127,7 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 		return Answer{}, fmt.Errorf("wait for other decisions in namespace %s: %w", c.request.Pod.Namespace, err)
 	}
 	defer leave()
-	return j.decide(ctx, c)
+	return j.decideOnNewestPod(ctx, c)
 }
 
 // askPeers reads the peers of all budgets at once that may refuse a request.
@@ -141,26 +147,25 @@ func (j *Judge) askPeers(ctx context.Context, c inquiry) {
 // errBehind is returned when the cache of this replica is older than what a book relies on.
 var errBehind = errors.New("the cache of this replica is behind")
 
-// decideAsAsked gathers the facts of an inquiry and decides about it, for a second time if the
-// cache was behind the book.
-func (j *Judge) decideAsAsked(ctx context.Context, c inquiry) (Answer, error) {
-	answer, behind, err := j.decideOnce(ctx, c)
+// decideCaughtUp decides about an inquiry, for a second time if the cache was behind the book.
+func (j *Judge) decideCaughtUp(ctx context.Context, c inquiry) (Answer, error) {
+	answer, behind, err := j.decideFromCaches(ctx, c)
 	if err != nil || behind == "" {
 		return answer, err
 	}
 	if err := j.await(ctx, behind); err != nil {
 		return answer, err
 	}
-	answer, behind, err = j.decideOnce(ctx, c)
+	answer, behind, err = j.decideFromCaches(ctx, c)
 	if err == nil && behind != "" {
 		err = errBehind
 	}
 	return answer, err
 }
 
-// decideOnce decides by what the cache shows now. behind is the version of pods that the cache
+// decideFromCaches decides by what the cache shows now. behind is the version of pods that the cache
 // has to show for the decision; "" when it shows it.
-func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behind string, err error) {
+func (j *Judge) decideFromCaches(ctx context.Context, c inquiry) (answer Answer, behind string, err error) {
 	answer.Vector = c.vector
 	version, err := j.reader.Version(ctx) // before the pods are read
 	if err != nil {
@@ -174,7 +179,7 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 		return answer, "", fmt.Errorf("look into the book: %w", err)
 	}
 	answer.Decision = budget.Plan(in)
-	if len(c.covering) == 0 && !c.held() { // an eviction that PodDisruptionBudgets alone concern, and pods that are out of service
+	if len(c.covering) == 0 && !c.outOfServiceFirst() { // an eviction that PodDisruptionBudgets alone concern, and pods that are out of service
 		return answer, "", nil
 	}
 	if spends(answer.Decision) && !in.Book.Knows(version) {
@@ -186,7 +191,7 @@ func (j *Judge) decideOnce(ctx context.Context, c inquiry) (answer Answer, behin
 	case onlyNoted(answer.Decision) && in.Book.Name != "":
 		j.note(ctx, c, in, answer.Decision)
 	case answer.Take || answer.Verdict == budget.Refused || answer.Reason == budget.ReasonTaken:
-		return j.enter(ctx, c, in, version)
+		return j.decideInBook(ctx, c, in, version)
 	}
 	return answer, "", nil
 }
@@ -197,8 +202,8 @@ func spends(d budget.Decision) bool {
 	return d.Verdict == budget.Allowed && (d.Take || d.Reason == budget.ReasonTaken)
 }
 
-// enter decides again, from the book that it writes.
-func (j *Judge) enter(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
+// decideInBook decides again, from the book that it writes.
+func (j *Judge) decideInBook(ctx context.Context, c inquiry, in budget.Input, version string) (answer Answer, behind string, err error) {
 	answer.Vector = c.vector
 	_, err = j.books.Decide(ctx, books.OfBudgets(in.Namespace), func(book ledger.Book) (ledger.Book, bool) {
 		if len(c.covering) == 0 { // no reconciler looks at the book of a namespace without budgets
@@ -256,11 +261,11 @@ func (j *Judge) await(ctx context.Context, version string) error {
 // cacheWait is how long a decision waits for the cache.
 const cacheWait = 500 * time.Millisecond
 
-// decide decides about an inquiry. A pod that is not Ready may go, and may become Ready before the
+// decideOnNewestPod decides about an inquiry. A pod that is not Ready may go, and may become Ready before the
 // book has its entry: another decision could count on the pod in between. So the pod is read again
 // when the book has the entry, after which no decision counts on it, and judged as it is then.
-func (j *Judge) decide(ctx context.Context, c inquiry) (Answer, error) {
-	answer, err := j.decideAsAsked(ctx, c)
+func (j *Judge) decideOnNewestPod(ctx context.Context, c inquiry) (Answer, error) {
+	answer, err := j.decideCaughtUp(ctx, c)
 	if err != nil || c.request.DryRun || !spends(answer.Decision) || budget.PodOf(c.request.Pod, 0, j.clock.Now()).Serving {
 		return answer, err
 	}
@@ -269,7 +274,7 @@ func (j *Judge) decide(ctx context.Context, c inquiry) (Answer, error) {
 		return answer, err
 	}
 	c.request.Pod = pod
-	again, err := j.decideAsAsked(ctx, c)
+	again, err := j.decideCaughtUp(ctx, c)
 	if err != nil || again.Verdict != budget.Refused {
 		return answer, err
 	}

@@ -36,8 +36,8 @@ func NewReader(cached cache.Cache, subresources client.SubResourceClientConstruc
 	return &Reader{cached: cached, scales: workloads.NewScales(subresources, nil)}
 }
 
-// Facts are what one budget counts.
-type Facts struct {
+// Covered are the pods that a budget covers, and what it counts.
+type Covered struct {
 	Budget budget.Budget
 	// Living is how many of the pods do not terminate.
 	Living int
@@ -52,9 +52,9 @@ type Facts struct {
 	Problem error
 }
 
-// Facts gathers what one budget counts.
-func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, now time.Time) (Facts, error) {
-	var f Facts
+// Covered gathers what a budget covers and counts.
+func (r *Reader) Covered(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, now time.Time) (Covered, error) {
+	var f Covered
 	f.Budget, f.Problem = budget.Of(pub)
 	matcher, err := budget.MatcherOf(pub)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Reader) Facts(ctx context.Context, pub *policyv1beta1.PodUnavailableBud
 // cover finds the pods of a budget that have not ended and may go: a pod that terminates is not available,
 // and a message may name it. Each pod is read once: thousands of them do not fit into the caches
 // of a processor.
-func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Matcher, f *Facts, now time.Time) error {
+func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Matcher, f *Covered, now time.Time) error {
 	all, err := r.pods(ctx, namespace)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (r *Reader) cover(ctx context.Context, namespace string, matcher budget.Mat
 }
 
 // add adds a pod to those that a budget covers.
-func (r *Reader) add(ctx context.Context, pod *corev1.Pod, chain []workload.Owner, f *Facts, now time.Time) (err error) {
+func (r *Reader) add(ctx context.Context, pod *corev1.Pod, chain []workload.Owner, f *Covered, now time.Time) (err error) {
 	counted := budget.PodOf(pod, f.Budget.Rules.Stable, now)
 	if f.Budget.Rules.KeepPlace {
 		counted.Displaced, err = r.displaced(ctx, pod, now)
@@ -120,7 +120,7 @@ func (r *Reader) pods(ctx context.Context, namespace string) ([]*corev1.Pod, err
 
 // count returns how many pods and workloads a namespace has: a decision looks at each of them.
 func (r *Reader) count(ctx context.Context, namespace string) (sum int, err error) {
-	all, err := r.held(ctx)
+	all, err := r.stores(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -128,7 +128,7 @@ func (r *Reader) count(ctx context.Context, namespace string) (sum int, err erro
 	if err != nil {
 		return 0, err
 	}
-	all[schema.GroupKind{Kind: "Pod"}] = held{Store: pods}
+	all[schema.GroupKind{Kind: "Pod"}] = kindStore{Store: pods}
 	for _, of := range all {
 		n, err := of.Count(namespace)
 		if err != nil {
@@ -149,25 +149,25 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 	return store.Version(), nil
 }
 
-// held is a kind of workload that the cache holds, and its version; "" for a kind of Kubernetes.
-type held struct {
+// kindStore has the objects of a kind of workload that the cache holds, and its version; "" for a kind of Kubernetes.
+type kindStore struct {
 	cluster.Store[client.Object]
 	version string
 }
 
-// held returns the kinds of workload that the cache holds.
-func (r *Reader) held(ctx context.Context) (map[schema.GroupKind]held, error) {
+// stores returns the kinds of workload that the cache holds.
+func (r *Reader) stores(ctx context.Context) (map[schema.GroupKind]kindStore, error) {
 	objects := maps.Clone(cluster.Workloads)
 	for _, kind := range r.Kinds.Held() {
 		objects[kind.GroupKind()] = workloads.Short(kind)
 	}
-	all := make(map[schema.GroupKind]held, len(objects))
+	all := make(map[schema.GroupKind]kindStore, len(objects))
 	for kind, o := range objects {
 		store, err := cluster.StoreOf(ctx, r.cached, o)
 		if err != nil {
 			return nil, err
 		}
-		all[kind] = held{store, o.GetObjectKind().GroupVersionKind().Version}
+		all[kind] = kindStore{store, o.GetObjectKind().GroupVersionKind().Version}
 	}
 	return all, nil
 }
@@ -177,23 +177,23 @@ type counted struct {
 	matcher  budget.Matcher
 	target   workload.Target            // of the budget; zero for a selector
 	versions map[workload.Target]string // by the workload
-	held     map[schema.GroupKind]held
+	stores   map[schema.GroupKind]kindStore
 }
 
 // size returns how many pods a budget shall expect, or why that is not known: the pods of its workloads, also of those
 // that have none at the moment, and the pods that no workload makes again.
-func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, matcher budget.Matcher, f *Facts, now time.Time) (int32, string, error) {
+func (r *Reader) size(ctx context.Context, pub *policyv1beta1.PodUnavailableBudget, matcher budget.Matcher, f *Covered, now time.Time) (int32, string, error) {
 	switch {
 	case pub.Spec.ProtectTotalReplicas != nil:
 		return max(*pub.Spec.ProtectTotalReplicas, 0), "", nil
 	case f.Budget.Rules.IgnoreScale:
 		return int32(f.Living), "", nil
 	}
-	all, err := r.held(ctx)
+	all, err := r.stores(ctx)
 	if err != nil {
 		return 0, "", err
 	}
-	c := counted{matcher: matcher, versions: map[workload.Target]string{}, held: all}
+	c := counted{matcher: matcher, versions: map[workload.Target]string{}, stores: all}
 	if ref := pub.Spec.TargetReference; ref != nil && pub.Spec.Selector == nil {
 		c.target = workload.NewTarget(ref.APIVersion, ref.Kind, ref.Name)
 		c.versions[c.target] = schema.FromAPIVersionAndKind(ref.APIVersion, "").Version
@@ -222,7 +222,7 @@ func byText[V any](of map[workload.Target]V) []workload.Target {
 
 // wants returns how many pods a workload wants, or why that is not known: from the cache, or by its scale.
 func (r *Reader) wants(
-	ctx context.Context, all map[schema.GroupKind]held, namespace string, t workload.Target, version string, now time.Time,
+	ctx context.Context, all map[schema.GroupKind]kindStore, namespace string, t workload.Target, version string, now time.Time,
 ) (int32, string, error) {
 	if of, cached := all[t.GroupKind()]; cached {
 		w, found := of.Get(namespace, t.Name)
@@ -239,7 +239,7 @@ func (r *Reader) wants(
 }
 
 // ofPods finds the workloads of pods, and returns how many pods have none.
-func (c counted) ofPods(f *Facts) (bare int) {
+func (c counted) ofPods(f *Covered) (bare int) {
 	var last *workload.Owner
 	for n, chain := range f.chains {
 		switch {
@@ -256,7 +256,7 @@ func (c counted) ofPods(f *Facts) (bare int) {
 // ofTemplates finds the workloads whose next pods the budget would cover.
 func (c counted) ofTemplates(namespace string) error {
 	var chain []workload.Owner
-	for kind, of := range c.held {
+	for kind, of := range c.stores {
 		all, err := of.In(namespace)
 		if err != nil {
 			return err
@@ -294,6 +294,6 @@ func (c counted) add(chain []workload.Owner, version string) {
 
 // holds reports whether the cache holds workloads of a kind.
 func (c counted) holds(owner workload.Owner) bool {
-	_, holds := c.held[owner.GroupKind()]
+	_, holds := c.stores[owner.GroupKind()]
 	return holds
 }

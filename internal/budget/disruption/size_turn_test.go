@@ -82,7 +82,7 @@ func BenchmarkSizeOfABudget(b *testing.B) {
 			pub, now := c.with(b, jobs), time.Now()
 			reader := disruption.NewReader(c, nil)
 			for b.Loop() {
-				if f, err := reader.Facts(b.Context(), pub, now); err != nil || f.Budget.Expected != 3 {
+				if f, err := reader.Covered(b.Context(), pub, now); err != nil || f.Budget.Expected != 3 {
 					b.Fatalf("size %d, want 3; error %v", f.Budget.Expected, err)
 				}
 			}

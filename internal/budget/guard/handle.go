@@ -72,7 +72,7 @@ func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.R
 	case err != nil:
 		return undecided(err)
 	case hold.Left > 0 && !r.DryRun:
-		return held(hold)
+		return outOfService(hold)
 	case hold.Left > 0:
 		response.Warnings = append(response.Warnings, "without the dry run: "+hold.Message)
 	}

@@ -60,8 +60,8 @@ func (h *Handler) turn(ctx context.Context, pod *corev1.Pod, c corev1.PodConditi
 	return nil
 }
 
-// held is the answer for a pod that is out of service, and not for long enough.
-func held(hold budget.Hold) admission.Response {
+// outOfService is the answer for a pod that is out of service, and not for long enough.
+func outOfService(hold budget.Hold) admission.Response {
 	response := later(hold.Message, metav1.StatusCause{Type: causeOutOfService, Message: hold.Message})
 	response.Result.Details.RetryAfterSeconds = hold.RetryAfter
 	response.AuditAnnotations = map[string]string{"verdict": "Held", "reason": string(causeOutOfService)}

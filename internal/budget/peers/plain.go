@@ -37,8 +37,8 @@ func Plain(of *policyv1.PodDisruptionBudget) *limpetv1alpha1.DistributedPodDisru
 	return b
 }
 
-// Needs keeps of a PodDisruptionBudget with peers what Plain reads.
-func Needs(from, to *policyv1.PodDisruptionBudget) {
+// KeepPlain keeps of a PodDisruptionBudget with peers what Plain reads.
+func KeepPlain(from, to *policyv1.PodDisruptionBudget) {
 	names, counted := from.Annotations[policyv1beta1.AnnotationPeers]
 	if !counted || len(names) > longestReaders {
 		return

@@ -87,7 +87,7 @@ func shortPlain(o any) (any, error) {
 		to := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{
 			Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion, Generation: from.Generation,
 		}}
-		Needs(from, to)
+		KeepPlain(from, to)
 		return to, nil
 	}
 	return o, nil

@@ -146,7 +146,7 @@ func (s *situation) childOf(l limit) *policyv1.PodDisruptionBudget {
 		child.Spec.MaxUnavailable, child.Spec.MinAvailable = nil, number
 	}
 	child.Spec.Selector = of.Spec.Selector
-	if !s.facts.Budget.Rules.ProtectUnready {
+	if !s.covered.Budget.Rules.ProtectUnready {
 		child.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
 	}
 	return child
@@ -158,7 +158,7 @@ func (r *Reconciler) otherThan(ctx context.Context, s *situation, taken bool) (s
 		return "PodDisruptionBudget " + s.divided.Name, nil
 	}
 	var last map[string]string
-	for _, pod := range s.facts.Pods {
+	for _, pod := range s.covered.Pods {
 		if maps.Equal(last, pod.Labels) {
 			continue
 		}

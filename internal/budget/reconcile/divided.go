@@ -55,13 +55,13 @@ func (s *situation) explain(pod string) string {
 			return strings.TrimPrefix("group "+b.Group+" ", "group  ") + budget.Explain(*b, s.book, s.now)
 		}
 	}
-	return budget.Explain(s.facts.Budget, s.book, s.now)
+	return budget.Explain(s.covered.Budget, s.book, s.now)
 }
 
 // statusDivided is status for a divided budget. The numbers are those of all groups.
 func (s *situation) statusDivided() policyv1beta1.PodUnavailableBudgetStatus {
 	s.groups = budget.Local(s.groups, s.book)
-	n := budget.Count(s.facts.Budget, s.book, s.now)
+	n := budget.Count(s.covered.Budget, s.book, s.now)
 	n.Desired, n.Allowed, s.counts = 0, budget.Together(s.groups, s.book, s.now), nil
 	for i := range s.groups {
 		s.counts = append(s.counts, budget.Count(s.groups[i], s.book, s.now))

@@ -46,7 +46,7 @@ type offer struct {
 // offered goes on with an offer, or begins one, or ends it.
 func (s *situation) offered(last offer) offer {
 	s.passed = last.passed
-	unit := s.facts.Budget.Sites != nil && slices.ContainsFunc(budget.Local(s.groups, s.book), func(b budget.Budget) bool {
+	unit := s.covered.Budget.Sites != nil && slices.ContainsFunc(budget.Local(s.groups, s.book), func(b budget.Budget) bool {
 		return budget.Count(b, s.book, s.now).Allowed > 0
 	})
 	switch {
@@ -67,7 +67,7 @@ func (s *situation) offered(last offer) offer {
 // lastBusy is when a pod went or a request waited, if the last reconcile knew of a time; zero for never.
 func (s *situation) lastBusy(last time.Time) time.Time {
 	goes := func(p budget.Pod) bool { _, entered := s.book.Entries[p.UID]; return entered }
-	if last.IsZero() || !s.waitingSince(s.book).IsZero() || slices.ContainsFunc(s.facts.Budget.Pods, goes) {
+	if last.IsZero() || !s.waitingSince(s.book).IsZero() || slices.ContainsFunc(s.covered.Budget.Pods, goes) {
 		last = s.now
 	}
 	s.idle = s.now.Sub(last) >= idleAfter
@@ -76,9 +76,9 @@ func (s *situation) lastBusy(last time.Time) time.Time {
 
 // gatherSites reads what the peers of a budget have shown.
 func (r *Reconciler) gatherSites(ctx context.Context, s *situation) {
-	s.facts.Budget.Sites = disruption.SitesOf(ctx, r.Peers.Cluster, r.Peers.Known, s.divided)
+	s.covered.Budget.Sites = disruption.SitesOf(ctx, r.Peers.Cluster, r.Peers.Known, s.divided)
 	for i := range s.groups {
-		s.groups[i].Sites = s.facts.Budget.Sites
+		s.groups[i].Sites = s.covered.Budget.Sites
 	}
 }
 
@@ -141,23 +141,23 @@ func (s *situation) exchanged(book ledger.Book, nonce string) (ledger.Book, bool
 
 // siteGroups returns the groups that the budget shares units in. They are not definite while a peer is not known.
 func (s *situation) siteGroups() (groups []sites.Group, definite bool) {
-	k := s.facts.Budget.Sites
+	k := s.covered.Budget.Sites
 	if k == nil {
 		return nil, true
 	}
 	for _, heard := range k.Peers {
 		if heard.Problem != "" && len(heard.Spec.Members) == 0 {
-			s.problem = k.Disagreement(s.facts.Budget.Expected)
+			s.problem = k.Disagreement(s.covered.Budget.Expected)
 			return nil, false
 		}
 	}
-	groups, s.problem = sites.GroupsOf(k.Self, k.Spec, s.facts.Budget.Expected, k.Peers)
+	groups, s.problem = sites.GroupsOf(k.Self, k.Spec, s.covered.Budget.Expected, k.Peers)
 	return groups, true
 }
 
 // shareOf is the share of a group, or one that begins.
 func (s *situation) shareOf(shares []ledger.Share, g sites.Group) ledger.Share {
-	spec := s.facts.Budget.Sites.Spec.Hash()
+	spec := s.covered.Budget.Sites.Spec.Hash()
 	if at := slices.IndexFunc(shares, func(of ledger.Share) bool { return of.Group == g.ID && of.Spec == spec }); at >= 0 {
 		return shares[at]
 	}
@@ -166,13 +166,13 @@ func (s *situation) shareOf(shares []ledger.Share, g sites.Group) ledger.Share {
 
 // siteInput is what the plan of a group needs to know.
 func (s *situation) siteInput(book ledger.Book, g sites.Group, share ledger.Share, nonce string) sites.Input {
-	whole := s.facts.Budget
+	whole := s.covered.Budget
 	whole.Sites = nil
 	n := budget.Count(whole, book, s.now)
 	return sites.Input{
-		Self: s.facts.Budget.Sites.Self, Group: g, Share: share, Used: max(n.Total-n.Current, 0), Has: n.Current,
+		Self: s.covered.Budget.Sites.Self, Group: g, Share: share, Used: max(n.Total-n.Current, 0), Has: n.Current,
 		Certain: n.Unknown == "" && book.Knows(s.seen.Version), Since: s.waitingSince(book),
-		Peers: sites.ReportsOf(s.facts.Budget.Sites.Peers, g.ID), Fresh: nonce, Idle: s.idle,
+		Peers: sites.ReportsOf(s.covered.Budget.Sites.Peers, g.ID), Fresh: nonce, Idle: s.idle,
 	}
 }
 
@@ -180,7 +180,7 @@ func (s *situation) siteInput(book ledger.Book, g sites.Group, share ledger.Shar
 // all sites must put requests in the same order.
 func (s *situation) waitingSince(book ledger.Book) (since time.Time) {
 	for _, w := range book.Waiting {
-		covered := slices.ContainsFunc(s.facts.Budget.Pods, func(p budget.Pod) bool { return p.UID == w.UID })
+		covered := slices.ContainsFunc(s.covered.Budget.Pods, func(p budget.Pod) bool { return p.UID == w.UID })
 		if _, goes := book.Entries[w.UID]; covered && !goes && w.Waits(s.now) && w.Last.After(s.passed) && (since.IsZero() || w.Since.Before(since)) {
 			since = w.Since.Truncate(time.Second)
 		}
@@ -190,7 +190,7 @@ func (s *situation) waitingSince(book ledger.Book) (since time.Time) {
 
 // showSites adds what peers read, and what they show, to a status.
 func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBudgetStatus) {
-	k := s.facts.Budget.Sites
+	k := s.covered.Budget.Sites
 	if k == nil {
 		return
 	}
@@ -226,7 +226,7 @@ func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBud
 func (s *situation) divides() bool {
 	shares := ledger.SharesOf(s.book, s.pub.Name, string(s.pub.UID))
 	waits := !s.waitingSince(s.book).IsZero() || len(shares) == 0
-	return s.facts.Budget.Sites != nil && (waits || slices.ContainsFunc(shares, func(of ledger.Share) bool { return !of.Open }))
+	return s.covered.Budget.Sites != nil && (waits || slices.ContainsFunc(shares, func(of ledger.Share) bool { return !of.Open }))
 }
 
 // shared says in the condition DisruptionAllowed why the peers do not agree.

@@ -22,9 +22,9 @@ import (
 
 // situation is what one reconcile knows of a budget.
 type situation struct {
-	now   time.Time
-	pub   *policyv1beta1.PodUnavailableBudget
-	facts disruption.Facts
+	now     time.Time
+	pub     *policyv1beta1.PodUnavailableBudget
+	covered disruption.Covered
 	// divided is the object of which pub is what budget.Undivided returns, and groups are all of its groups;
 	// nil for a PodUnavailableBudget.
 	divided  *limpetv1alpha1.DistributedPodDisruptionBudget
@@ -58,12 +58,12 @@ func (r *Reconciler) gather(
 	if s.seen.Version, err = r.Reader.Version(ctx); err != nil {
 		return s, err
 	}
-	if s.facts, err = r.Reader.Facts(ctx, pub, s.now); err != nil {
+	if s.covered, err = r.Reader.Covered(ctx, pub, s.now); err != nil {
 		return s, err
 	}
 	if divided != nil {
 		s.namesake = r.Client.Get(ctx, client.ObjectKeyFromObject(divided), &policyv1.PodDisruptionBudget{}) == nil
-		if s.groups, err = r.Reader.Groups(ctx, divided, &s.facts); err != nil {
+		if s.groups, err = r.Reader.Groups(ctx, divided, &s.covered); err != nil {
 			return s, err
 		}
 		r.gatherSites(ctx, &s)
@@ -85,7 +85,7 @@ func (r *Reconciler) gather(
 func (s *situation) enforced() metav1.Condition {
 	_, unmatched := budget.MatcherOf(s.pub)
 	_, invalid := budget.RulesOf(s.pub)
-	g := budget.Guard{Problem: unmatched, Rules: s.facts.Budget.Rules, Invalid: invalid, Missed: s.missed, Loose: s.facts.Budget.Loose()}
+	g := budget.Guard{Problem: unmatched, Rules: s.covered.Budget.Rules, Invalid: invalid, Missed: s.missed, Loose: s.covered.Budget.Loose()}
 	return s.guard.condition(g, s.now)
 }
 
@@ -137,7 +137,7 @@ func (r *Reconciler) gatherCauses(ctx context.Context, s *situation, last known)
 // observation is the part of a situation from which losses are found.
 func (s *situation) observation() observation {
 	o := observation{now: s.now, available: map[types.UID]bool{}, names: map[types.UID]string{}, causes: s.causes, judged: s.judged}
-	for _, pod := range s.facts.Budget.Pods {
+	for _, pod := range s.covered.Budget.Pods {
 		o.available[types.UID(pod.UID)], o.names[types.UID(pod.UID)] = pod.Available, pod.Name
 	}
 	return o
@@ -154,12 +154,12 @@ func (s *situation) status() policyv1beta1.PodUnavailableBudgetStatus {
 	if s.divided != nil {
 		return s.statusDivided()
 	}
-	numbers := budget.Count(s.facts.Budget, s.book, s.now)
+	numbers := budget.Count(s.covered.Budget, s.book, s.now)
 	covered := map[types.UID]string{}
-	for _, pod := range s.facts.Budget.Pods {
+	for _, pod := range s.covered.Budget.Pods {
 		covered[types.UID(pod.UID)] = pod.Name
 	}
-	explained := budget.Explain(s.facts.Budget, s.book, s.now)
+	explained := budget.Explain(s.covered.Budget, s.book, s.now)
 	conditions := []metav1.Condition{budget.DisruptionAllowedOf(numbers, explained), s.enforced()}
 	return shownOf(s.pub, numbers, s.book, covered, conditions)
 }
@@ -180,7 +180,7 @@ func (s *situation) again(soonest time.Duration) time.Duration {
 	if s.divides() {
 		again = min(again, exchangeAgain)
 	}
-	for _, pod := range s.facts.Pods {
+	for _, pod := range s.covered.Pods {
 		e, ok := s.book.Entries[string(pod.UID)]
 		if !ok { // any budget of the namespace ends those of other pods
 			continue
@@ -189,8 +189,8 @@ func (s *situation) again(soonest time.Duration) time.Duration {
 			again = min(again, left)
 		}
 	}
-	for _, pod := range s.facts.Pods {
-		if at, ok := budget.StableAt(pod, s.facts.Budget.Rules.Stable, s.now); ok {
+	for _, pod := range s.covered.Pods {
+		if at, ok := budget.StableAt(pod, s.covered.Budget.Rules.Stable, s.now); ok {
 			again = min(again, at.Sub(s.now))
 		}
 	}

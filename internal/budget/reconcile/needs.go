@@ -20,7 +20,7 @@ func Needs() cluster.Needs {
 		cluster.Of(podEnd, podChange),
 		cluster.Of(cluster.NodeReadiness),
 		cluster.Of(cluster.Labels[*corev1.Namespace], cluster.OwnAnnotations[*corev1.Namespace]),
-		cluster.Of(cluster.DisruptionBudgetSelector, peers.Needs),
+		cluster.Of(cluster.DisruptionBudgetSelector, peers.KeepPlain),
 	}, Indexes: []cluster.Index{
 		cluster.By(indexGated, func(pod *corev1.Pod) []string {
 			if !budget.Gated(pod) || !workload.Alive(pod) {

@@ -20,11 +20,11 @@ func TestAnOfferLastsUntilAWorkloadIsWoken(t *testing.T) {
 	for byWorkload, want := range map[bool]time.Duration{false: 10 * time.Second, true: 20 * time.Second} {
 		now := time.Unix(10_000, 0)
 		s := situation{now: now, pub: &policyv1beta1.PodUnavailableBudget{}}
-		s.facts.Budget = budget.Budget{
+		s.covered.Budget = budget.Budget{
 			Expected: 1, MaxUnavailable: spec.MaxUnavailable, Pods: []budget.Pod{{UID: "u", Name: "db-0", Serving: true, Available: true}},
 			Sites: &budget.Sites{Self: "/a/db", Spec: spec, Peers: map[sites.Site]sites.Heard{}},
 		}
-		s.groups = []budget.Budget{s.facts.Budget}
+		s.groups = []budget.Budget{s.covered.Budget}
 		s.book = ledger.Book{
 			Shares:  []ledger.Share{{Spec: spec.Hash(), Group: "g", Agreement: "x", Open: true, Base: 1}},
 			Waiting: []ledger.Waiting{{UID: "u", Pod: "db-0", Since: now, Last: now, ByWorkload: byWorkload}},
@@ -97,7 +97,7 @@ func TestABudgetIsIdle(t *testing.T) {
 		"a request waits beside": {last: idleAfter, book: ledger.Book{Waiting: []ledger.Waiting{{UID: "v", Since: now, Last: now}}}, idle: true},
 	} {
 		s := situation{now: now, book: tc.book}
-		s.facts.Budget.Pods = []budget.Pod{{UID: "u"}}
+		s.covered.Budget.Pods = []budget.Pod{{UID: "u"}}
 		var last time.Time
 		if tc.last > 0 {
 			last = now.Add(-tc.last)

@@ -124,7 +124,7 @@ func (r *Reconciler) reconcile(
 		return ctrl.Result{}, err
 	}
 	last.offer = s.offered(last.offer)
-	if s.facts.Budget.Sites != nil {
+	if s.covered.Budget.Sites != nil {
 		last.busy = s.lastBusy(last.busy)
 	}
 	if s.book, err = r.exchange(ctx, &s); err != nil {

@@ -28,8 +28,8 @@ func (r *Reconciler) report(pub *policyv1beta1.PodUnavailableBudget, s *situatio
 	for _, d := range refused {
 		note := fmt.Sprintf("%s of pod %s by %s was refused (%s): the budget %s", d.Vector, d.Pod, shortened(d.By, longestBy), d.Reason, s.explain(d.Pod))
 		r.Events.Eventf(object, nil, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
-		if i := slices.IndexFunc(s.facts.Pods, func(p *corev1.Pod) bool { return p.Name == d.Pod }); i >= 0 {
-			r.Events.Eventf(s.facts.Pods[i], object, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
+		if i := slices.IndexFunc(s.covered.Pods, func(p *corev1.Pod) bool { return p.Name == d.Pod }); i >= 0 {
+			r.Events.Eventf(s.covered.Pods[i], object, corev1.EventTypeWarning, reasonRefused, "Judge", "%s", note)
 		}
 	}
 	var names []string
@@ -71,7 +71,7 @@ func conditionOf(status policyv1beta1.PodUnavailableBudgetStatus, s *situation) 
 		return c
 	}
 	covered := map[string]bool{}
-	for _, pod := range s.facts.Budget.Pods {
+	for _, pod := range s.covered.Budget.Pods {
 		covered[pod.Name] = true
 	}
 	for _, w := range s.book.Waiting {

@@ -23,7 +23,7 @@ func (r *Reconciler) wake(ctx context.Context, s *situation, last known, units i
 			woken[types.UID(w.UID)] = at
 		}
 	}
-	for _, pod := range s.facts.Pods {
+	for _, pod := range s.covered.Pods {
 		if owner, ok := workload.OwnerOf(pod); ok {
 			of[pod.UID] = owner
 		}

@@ -15,7 +15,7 @@ func Take(b Book, e Entry) (Book, bool) {
 	e.By, e.Vector = short(e.By), short(e.Vector)
 	e.Since, e.Expires = stored(e.Since), stored(e.Expires)
 	if known, ok := b.Entries[e.UID]; ok {
-		e = again(known, e)
+		e = combined(known, e)
 	} else if Full(b) {
 		return b, false
 	}
@@ -28,11 +28,11 @@ func Take(b Book, e Entry) (Book, bool) {
 	return b, true
 }
 
-// again is the entry of a pod for which a second request was decided. It never expires when the
+// combined is the entry of a pod for which a second request was decided. It never expires when the
 // first one does, so that Remove tells the two apart. What was written after the first decision is not
 // over when the second request fails: the entry keeps that generation. A second change restarts
 // containers once more.
-func again(known, later Entry) Entry {
+func combined(known, later Entry) Entry {
 	if !known.Use.InPlace() || later.Use.InPlace() && later.Generation > known.Generation {
 		later.Vector = known.Vector
 	}
