@@ -48,7 +48,8 @@ type Budget struct {
 	// was.
 	Expected int32
 	Unknown  string
-	// Pods are the living pods that the budget covers, the pod of the request among them.
+	// Pods are the pods that the budget covers and that have not ended, also those that terminate. The pod of the
+	// request is among them.
 	Pods []Pod
 	// Bare is how many of the pods no workload makes again. The size does not count such a pod when it is gone.
 	Bare int

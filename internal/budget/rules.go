@@ -288,7 +288,7 @@ func (r Rules) policy(v Vector) Policy {
 
 // protects reports whether the budget may refuse the request that brings the vector.
 func (r Rules) protects(v Vector) bool {
-	return len(r.Operations) == 0 || slices.Contains(r.Operations, v.Operation())
+	return slices.Contains(r.Operations, v.Operation())
 }
 
 // mostDisrupted is how many disrupted pods a PodDisruptionBudget may have before the API

@@ -17,7 +17,7 @@ import (
 
 // row are the pods of a StatefulSet, each at its place.
 func row(n int) (budget.Budget, budget.Members) {
-	b, m := budget.Budget{Name: budget.NameOf("db")}, budget.Members{Sizes: groups.Sizes{At: map[string]int32{}}}
+	b, m := budget.Budget{Name: budget.NameOf("db"), Rules: defaultRules()}, budget.Members{Sizes: groups.Sizes{At: map[string]int32{}}}
 	for i := range n {
 		name := fmt.Sprint("db-", i)
 		b.Pods = append(b.Pods, budget.Pod{UID: name, Name: name, Available: true, Serving: true, Ready: true})

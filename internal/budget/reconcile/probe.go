@@ -21,12 +21,11 @@ import (
 )
 
 const (
-	probeAgain  = time.Minute            // after an answer of the guard
-	probeSoon   = 5 * time.Second        // after anything else
-	probeShare  = 100 * time.Millisecond // for each namespace: ten probes a second in all
-	probeWait   = 10 * time.Second       // the longest wait for an answer
-	probesFail  = 2                      // answers without the guard in a row
-	notAPodName = disruption.ProbeName
+	probeAgain = time.Minute            // after an answer of the guard
+	probeSoon  = 5 * time.Second        // after anything else
+	probeShare = 100 * time.Millisecond // for each namespace: ten probes a second in all
+	probeWait  = 10 * time.Second       // the longest wait for an answer
+	probesFail = 2                      // answers without the guard in a row
 )
 
 // mostProbed is how many namespaces are remembered.
@@ -149,9 +148,9 @@ func (k probed) next(answer probe, now time.Time, least time.Duration) probed {
 func (p *Prober) send(ctx context.Context, namespace string, now time.Time) probe {
 	ctx, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: notAPodName}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: disruption.ProbeName}}
 	eviction := &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: notAPodName},
+		ObjectMeta:    metav1.ObjectMeta{Namespace: namespace, Name: disruption.ProbeName},
 		DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
 	}
 	return answerOf(p.Client.SubResource("eviction").Create(ctx, pod, eviction, client.DryRunAll), now)
@@ -162,7 +161,7 @@ func answerOf(err error, now time.Time) probe {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
-		return probe{failed: true, message: fmt.Sprintf("pod %s could have been evicted", notAPodName)}
+		return probe{failed: true, message: fmt.Sprintf("pod %s could have been evicted", disruption.ProbeName)}
 	case !errors.As(err, &status): // the API server did not answer
 		return probe{message: err.Error()}
 	case answered(status.Status()):

@@ -42,8 +42,8 @@ func (b *Books) Decide(ctx context.Context, key Key, decide func(ledger.Book) (l
 	return ledger.Book{}, fmt.Errorf("change DisruptionBook %s: %w", key.object, ctx.Err())
 }
 
-// Look returns what a book holds. It writes nothing. It reads from the cache, so that it may be as old
-// as that: for dry runs and for numbers.
+// Look returns what a book holds in the cache, which may be old: for dry runs, for numbers and for
+// refusals, which give no unit away and are asked for again. It writes nothing.
 func (b *Books) Look(ctx context.Context, key Key) (ledger.Book, error) {
 	v, err := b.read(ctx, key.object)
 	if err != nil || v == nil {

@@ -5,7 +5,7 @@
 // invariants hold between any two of them:
 //
 //   - An entry stays until its pod is seen to go, until it expires, or until the request that
-//     alone relies on it has failed. A full book takes none, and drops none.
+//     alone relies on it has failed. A full book of budgets takes none, and drops none.
 //   - A replica decides only if it knows the pods as well as the replica that removed entries:
 //     Book.Knows. Else the pod of a removed entry could count as available.
 //
