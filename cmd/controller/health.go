@@ -24,15 +24,15 @@ import (
 // of the caches unanswered for minutes; a restarted controller gets its answer at once.
 const progressWithin = time.Minute
 
-// checkWithin is how long one check may take. The kubelet waits as long for a probe.
-const checkWithin = time.Second
+// checkWithin is how long one check may take. The kubelet waits 5 s for a probe, which has up to two that wait.
+const checkWithin = 2 * time.Second
 
 // checks look at the parts of the controller.
 type checks struct {
 	cache       cache.Cache
 	webhooks    *serving.Server
 	certificate *serving.Certificate
-	strangers   *serving.Strangers
+	strangers   *serving.Strangers // nil where an option says who may ask
 	kinds       *workloads.Reader
 	tally       *placement.Tally
 	clock       clock.PassiveClock
@@ -40,14 +40,17 @@ type checks struct {
 
 // ready returns the checks that must pass before the API server may send requests.
 func (c checks) ready() map[string]healthz.Checker {
-	return map[string]healthz.Checker{
+	all := map[string]healthz.Checker{
 		"certificate": c.certificate.Ready,
 		"cache":       func(r *http.Request) error { return c.synced(r.Context()) },
-		"strangers":   c.strangers.Ready,
 		"workloads":   c.kinds.Ready,
 		"placement":   c.tally.Ready,
 		"webhook":     c.webhooks.StartedChecker(),
 	}
+	if c.strangers != nil {
+		all["strangers"] = c.strangers.Ready
+	}
+	return all
 }
 
 // alive returns the check after whose failure the controller is restarted. A part that fails

@@ -44,7 +44,11 @@ func newManager(ctx context.Context, config *rest.Config, o options) (ctrl.Manag
 	for _, f := range all {
 		needs, crds = append(needs, f.needs...), append(crds, f.crds...)
 	}
-	certificate, strangers := &serving.Certificate{}, &serving.Strangers{Clock: clock.RealClock{}}
+	certificate := &serving.Certificate{}
+	var strangers *serving.Strangers
+	if o.refusesPods() {
+		strangers = &serving.Strangers{Clock: clock.RealClock{}}
+	}
 	webhooks, err := newWebhookServer(o, certificate, strangers)
 	if err != nil {
 		return nil, err
@@ -58,9 +62,11 @@ func newManager(ctx context.Context, config *rest.Config, o options) (ctrl.Manag
 	if err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
 	}
-	strangers.Cached = mgr.GetCache()
-	if err := mgr.Add(strangers); err != nil {
-		return nil, fmt.Errorf("gather addresses of pods: %w", err)
+	if strangers != nil {
+		strangers.Cached = mgr.GetCache()
+		if err := mgr.Add(strangers); err != nil {
+			return nil, fmt.Errorf("gather addresses of pods: %w", err)
+		}
 	}
 	if err := cluster.AddIndexes(ctx, mgr.GetFieldIndexer(), needs...); err != nil {
 		return nil, err

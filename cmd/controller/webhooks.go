@@ -27,9 +27,6 @@ func newWebhookServer(o options, certificate *serving.Certificate, strangers *se
 			return nil, err
 		}
 	}
-	if !o.refusesPods() {
-		strangers = nil
-	}
 	certificate.Show(metrics.Registry)
 	return serving.NewServer(serving.Options{
 		Port: o.WebhookPort, Certificate: certificate, Clients: clients, Networks: networks, Strangers: strangers,

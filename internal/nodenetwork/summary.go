@@ -33,7 +33,7 @@ func Summarize(in Input) v1alpha1.NodeNetworkStatus {
 	for node, c := range conditions(in.Pools) {
 		s.Nodes++
 		switch {
-		case c.ObservedGeneration != in.Object.Generation:
+		case c.ObservedGeneration != in.Object.Generation || c.Reason == v1alpha1.ReasonNodeNetworkDeleted:
 		case c.Status == metav1.ConditionTrue:
 			s.Applied++
 		default:

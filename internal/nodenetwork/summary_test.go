@@ -16,7 +16,7 @@ import (
 // told returns the pool of a node that tells how it took a generation.
 func told(node, reason string, generation int64, message string) v1alpha1.NodeIPPool {
 	status := metav1.ConditionFalse
-	if reason == v1alpha1.ReasonApplied {
+	if reason == v1alpha1.ReasonApplied || reason == v1alpha1.ReasonNodeNetworkDeleted {
 		status = metav1.ConditionTrue
 	}
 	return v1alpha1.NodeIPPool{
@@ -39,6 +39,7 @@ func TestSummarize(t *testing.T) {
 		"all nodes have them":                  {pools: []v1alpha1.NodeIPPool{told("n1", "Applied", 3, ""), told("n2", "Applied", 3, "")}, nodes: 2, applied: 2, status: metav1.ConditionTrue, reason: v1alpha1.ReasonApplied},
 		"a node has earlier ones":              {pools: []v1alpha1.NodeIPPool{told("n1", "Applied", 3, ""), told("n2", "Applied", 2, "")}, nodes: 2, applied: 1, status: metav1.ConditionFalse, reason: v1alpha1.ReasonPending, words: "1 of 2 nodes"},
 		"a former failure counts as no answer": {pools: []v1alpha1.NodeIPPool{told("n1", "MTUTooLarge", 2, "m")}, nodes: 1, status: metav1.ConditionFalse, reason: v1alpha1.ReasonPending},
+		"a node has those of a deleted object": {pools: []v1alpha1.NodeIPPool{told("n1", "Applied", 3, ""), told("n2", v1alpha1.ReasonNodeNetworkDeleted, 3, "")}, nodes: 2, applied: 1, status: metav1.ConditionFalse, reason: v1alpha1.ReasonPending, words: "1 of 2 nodes"},
 		"a node cannot have them":              {pools: []v1alpha1.NodeIPPool{told("n1", "Applied", 3, ""), told("n2", "MTUTooLarge", 3, "the MTU is too large")}, nodes: 2, applied: 1, failed: 1, status: metav1.ConditionFalse, reason: v1alpha1.ReasonFailing, words: "node n2: the MTU is too large"},
 		"a range of an unknown node":           {pools: []v1alpha1.NodeIPPool{told("n1", "Applied", 3, "")}, ranges: []string{"n1", "nn1"}, nodes: 1, applied: 1, status: metav1.ConditionTrue, reason: v1alpha1.ReasonApplied, words: "ranges name nodes that are not in the cluster: nn1"},
 		"two pools of one node":                {pools: []v1alpha1.NodeIPPool{told("n1", "Applied", 3, ""), told("n1", "Applied", 3, "")}, nodes: 1, applied: 1, status: metav1.ConditionTrue, reason: v1alpha1.ReasonApplied},

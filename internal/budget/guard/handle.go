@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/disruption"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
+	"github.com/limpet-io/limpet/internal/platform/serving"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -256,7 +257,9 @@ func causesOf(a disruption.Answer) []string {
 
 // undecided is the answer to a request that cannot be judged now. An error of the server would
 // end a drain.
-func undecided(err error) admission.Response { return later("cannot be judged now: " + err.Error()) }
+func undecided(err error) admission.Response {
+	return later("cannot be judged now: "+err.Error(), metav1.StatusCause{Type: serving.CauseUndecided})
+}
 
 // probed is the answer to a probe of the guard.
 func probed() admission.Response {

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -161,6 +162,9 @@ func TestAFreeUnitOfAGroupWakesItsController(t *testing.T) {
 	})
 	if nudged("short") != "" {
 		t.Error("a StatefulSet was woken whose group has no unit")
+	}
+	if all, want := testenv.SeriesOf(t, m.metrics, "limpet_budget_troubles"), budget.Undivided(b).Name+" Waits "+ns; !slices.Contains(all, want) {
+		t.Errorf("the metric names %q, want %q among them: a group has a unit, and another one is waited for", all, want)
 	}
 }
 

@@ -67,9 +67,6 @@ func (r *Reconciler) reportEnforced(s *situation) {
 // conditionOf is what the metrics need to know of a budget.
 func conditionOf(status policyv1beta1.PodUnavailableBudgetStatus, s *situation) condition {
 	c := condition{enforced: meta.IsStatusConditionTrue(status.Conditions, policyv1beta1.ConditionEnforced)}
-	if meta.IsStatusConditionTrue(status.Conditions, policyv1beta1.ConditionDisruptionAllowed) {
-		return c
-	}
 	covered := map[string]bool{}
 	for _, pod := range s.covered.Budget.Pods {
 		covered[pod.Name] = true

@@ -3,8 +3,10 @@ package serving
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
@@ -62,8 +64,17 @@ func answerOf(r admission.Response) string {
 		return answerChanged
 	case r.Allowed:
 		return answerAllowed
-	case r.Result != nil && (r.Result.Code == http.StatusBadRequest || r.Result.Code >= http.StatusInternalServerError):
+	case r.Result == nil:
+		return answerDenied
+	case r.Result.Code == http.StatusBadRequest || r.Result.Code >= http.StatusInternalServerError || undecided(r.Result):
 		return answerError
 	}
 	return answerDenied
+}
+
+// CauseUndecided is in an answer that a client takes for a refusal, and asks again, because the controller failed.
+const CauseUndecided metav1.CauseType = "Undecided"
+
+func undecided(status *metav1.Status) bool {
+	return status.Details != nil && slices.ContainsFunc(status.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == CauseUndecided })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -31,10 +32,13 @@ func TestAnswersAreCountedAndTimed(t *testing.T) {
 		{AdmissionResponse: admissionv1.AdmissionResponse{}},
 		admission.Errored(http.StatusServiceUnavailable, errors.New("no API server")),
 		admission.Errored(http.StatusBadRequest, errors.New("no pod")),
+		{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
+			Code: http.StatusTooManyRequests, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: serving.CauseUndecided}}},
+		}}},
 	} {
 		handler.(*admission.Webhook).Handle(t.Context(), admission.Request{})
 	}
-	want := map[string]uint64{"/path allowed": 1, "/path changed": 1, "/path denied": 2, "/path error": 2}
+	want := map[string]uint64{"/path allowed": 1, "/path changed": 1, "/path denied": 2, "/path error": 3}
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/endpoint"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 )
 
 // strangersAgain is how often the addresses of pods are gathered.
@@ -114,6 +115,9 @@ func addressesOf(nodes []*corev1.Node, system []corev1.Pod, servers []discoveryv
 	}
 	var trusted []string
 	for i := range system {
+		if workload.Ended(&system[i]) {
+			continue // another pod may have its address
+		}
 		for _, ip := range system[i].Status.PodIPs {
 			trusted = append(trusted, ip.IP)
 		}

@@ -183,7 +183,9 @@ func knownStrangers(t *testing.T) (strangers *serving.Strangers, apiServer netip
 	first, system := testenv.APod("first").In(ns).On("n2").Ready().At("10.244.2.1"), testenv.APod("first").In("kube-system").On("n2").Ready().At("10.244.2.0")
 	ended, proxy := testenv.APod("ended").In(ns).On("n2").At("10.30.0.8"), testenv.APod("proxy").In(ns).On("n2").Ready().At("10.30.0.9")
 	ended.Status.Phase, proxy.Spec.HostNetwork = corev1.PodSucceeded, true
-	env.Create(t, agent.Pod, first.Pod, system.Pod, other.Pod, ended.Pod, proxy.Pod)
+	done := testenv.APod("helm-install").In("kube-system").On("n1").At("10.244.1.5")
+	done.Status.Phase = corev1.PodSucceeded
+	env.Create(t, agent.Pod, first.Pod, system.Pod, other.Pod, ended.Pod, proxy.Pod, done.Pod)
 	for name, cidrs := range map[string][]string{
 		"n1": {"10.244.1.0/24", "fd00:1::/64"}, "n2": {"10.244.2.0/24"}, "wide": {"10.0.0.0/9", "2000::/3"}, "narrow": {around.String()},
 	} {
@@ -197,7 +199,8 @@ func knownStrangers(t *testing.T) (strangers *serving.Strangers, apiServer netip
 	}
 	go func() { _ = strangers.Start(t.Context()) }() // until the test ends
 	testenv.Eventually(t, func() error {
-		if !strangers.Has(netip.MustParseAddr("10.244.2.9")) || !strangers.Has(netip.MustParseAddr("fd00:9::7")) || !strangers.Has(netip.MustParseAddr("10.244.2.1")) || strangers.Has(netip.MustParseAddr("10.244.1.8")) {
+		if !strangers.Has(netip.MustParseAddr("10.244.2.9")) || !strangers.Has(netip.MustParseAddr("fd00:9::7")) || !strangers.Has(netip.MustParseAddr("10.244.2.1")) || strangers.Has(netip.MustParseAddr("10.244.1.8")) ||
+			!strangers.Has(netip.MustParseAddr("10.244.1.5")) {
 			return errors.New("the addresses are not gathered")
 		}
 		return strangers.Ready(nil)
