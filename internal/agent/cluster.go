@@ -50,8 +50,7 @@ type clusterView struct {
 	// follow keeps the ranges of services until its context ends; nil unless addresses follow.
 	follow   func(context.Context)
 	services atomic.Pointer[[]netip.Prefix]
-	filled   atomic.Bool
-	// changes receives when the cache is filled, and when a node was created, deleted or
+	// changes receives when a part of the cache is filled, and when a node was created, deleted or
 	// changed.
 	changes chan struct{}
 	// lent receives when a loan was made, changed or removed.
@@ -115,7 +114,6 @@ func (v *clusterView) watchPods(client *show.Client, c Config) error {
 // unreachable, reads return the last known objects.
 func (v *clusterView) start(ctx context.Context) error {
 	var running sync.WaitGroup
-	var synced []toolscache.InformerSynced
 	for _, in := range []toolscache.SharedIndexInformer{v.nodes, v.nets} {
 		if in == nil {
 			continue
@@ -130,14 +128,6 @@ func (v *clusterView) start(ctx context.Context) error {
 		running.Go(func() { in.RunWithContext(ctx) })
 	}
 	if v.nodes != nil {
-		synced = append(synced, v.nodes.HasSynced)
-		for _, in := range []toolscache.SharedIndexInformer{v.nets, v.loans} {
-			running.Go(func() { // routes do not wait for an optional kind
-				if toolscache.WaitForCacheSync(ctx.Done(), in.HasSynced) {
-					v.notify()
-				}
-			})
-		}
 		if _, err := v.loans.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(any) { show.Wake(v.lent) },
 			UpdateFunc: func(any, any) { show.Wake(v.lent) },
@@ -149,10 +139,14 @@ func (v *clusterView) start(ctx context.Context) error {
 	}
 	if v.pods != nil {
 		running.Go(func() { v.pods.RunWithContext(ctx) })
-		synced = append(synced, v.pods.HasSynced)
 	}
-	v.filled.Store(toolscache.WaitForCacheSync(ctx.Done(), synced...))
-	v.notify()
+	for _, in := range []toolscache.SharedIndexInformer{v.nodes, v.nets, v.loans, v.pods} {
+		running.Go(func() { // the network waits for nodes alone
+			if in != nil && toolscache.WaitForCacheSync(ctx.Done(), in.HasSynced) {
+				v.notify()
+			}
+		})
+	}
 	if v.follow != nil {
 		v.follow(ctx)
 	}
@@ -179,15 +173,15 @@ func (v *clusterView) notifyIfChanged(old, now any) {
 	v.notify()
 }
 
-// synced reports whether the cache has been filled once.
-func (v *clusterView) synced() bool { return v.filled.Load() }
+// knowsNodes reports whether the cache has had all nodes once.
+func (v *clusterView) knowsNodes() bool { return v.nodes != nil && v.nodes.HasSynced() }
 
 // Run has nothing to do: the cache watches pods.
 func (v *clusterView) Run(context.Context) error { return nil }
 
 // Pods returns the pods that the API server has bound to this node.
 func (v *clusterView) Pods(context.Context) (list plan.PodList, known bool, err error) {
-	if !v.synced() {
+	if !v.pods.HasSynced() {
 		return list, false, nil
 	}
 	return plan.PodList{Items: stored[corev1.Pod](v.pods)}, true, nil
@@ -219,7 +213,7 @@ func stored[T any](in toolscache.SharedIndexInformer) []T {
 // nodeOwner returns the owner reference to this node's Node object, with which the garbage
 // collector deletes the node's API objects. It is empty while the Node is not known.
 func (v *clusterView) nodeOwner(name string) []metav1.OwnerReference {
-	if !v.synced() {
+	if !v.knowsNodes() {
 		return nil
 	}
 	o, _, _ := v.nodes.GetStore().GetByKey(name) // the store in memory returns no error

@@ -28,13 +28,13 @@ func (a *Agent) round(ctx context.Context) {
 	if full || !a.pluginInstalled.Load() {
 		a.step("install", func() error { return a.installPlugin(ctx) })
 	}
-	if a.OwnNetwork && a.cluster.synced() && (full || !a.networkSettled.Load()) {
+	if a.OwnNetwork && a.cluster.knowsNodes() && (full || !a.networkSettled.Load()) {
 		a.step("network", func() error { return a.setUpNetwork(ctx) })
 	}
-	if a.Flannel && a.cluster.synced() && (full || a.wantsBridge()) {
+	if a.Flannel && a.cluster.knowsNodes() && (full || a.wantsBridge()) {
 		a.step("network", func() error { return a.followFlannel(ctx) })
 	}
-	if a.Shared && a.cluster.synced() && full {
+	if a.Shared && a.cluster.knowsNodes() && full {
 		a.step("network", a.followShared)
 	}
 	if a.Adopt {

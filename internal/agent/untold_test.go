@@ -122,6 +122,18 @@ func TestRoutesDoNotWaitForTheSettings(t *testing.T) {
 	n.configuredIs(t, v1alpha1.ReasonApplied, 1, "")
 }
 
+// TestTheNetworkDoesNotWaitForPods starts an agent that asks for its pods late, as one of thousands does.
+func TestTheNetworkDoesNotWaitForPods(t *testing.T) {
+	inNetNS(t)
+	h := handle(t)
+	n := newNode(t, "net-12")
+	n.OwnNetwork, n.Pace.Start = true, time.Hour
+	env.Create(t, peer("net-12", []string{"10.5.12.0/24"}, "192.0.2.1"), peer("net-13", []string{"10.5.13.0/24"}, "192.0.2.13"))
+	n.start(t)
+	wantRoute(t, h, "10.5.13.0/24")
+	n.conflistHas(t, 0, 1)
+}
+
 // follow returns a function that returns the reasons that the pool has told since, "none" where it told none. It waits
 // for one about a generation.
 func (n *node) follow(t *testing.T) func(generation int64) []string {
