@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/limpet-io/limpet/test/disruptions"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/test/e2e/bed"
@@ -61,6 +62,9 @@ func (r *runner) callAll(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		p := &list.Items[i]
+		if p.Status.Phase == corev1.PodFailed {
+			continue
+		}
 		for _, ip := range p.Status.PodIPs {
 			var answer string
 			err := bed.Await(ctx, 20*time.Second, "a response", func(ctx context.Context) (bool, string) {

@@ -110,14 +110,18 @@ func (r *runner) allReady(ctx context.Context) (bool, string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	ready := 0
+	ready, all := 0, 0
 	for i := range list.Items {
-		if p := &list.Items[i]; bed.Ready(p) && p.DeletionTimestamp == nil {
+		p := &list.Items[i]
+		if p.Status.Phase == corev1.PodFailed && p.Labels["app"] == "web" {
+			continue // Kubernetes keeps those of a Deployment
+		}
+		if all++; bed.Ready(p) && p.DeletionTimestamp == nil {
 			ready++
 		}
 	}
-	if ready != pods || len(list.Items) != pods {
-		return false, fmt.Sprintf("%d of %d pods are Ready", ready, len(list.Items))
+	if ready != pods || all != pods {
+		return false, fmt.Sprintf("%d of %d pods are Ready", ready, all)
 	}
 	return r.rolledOut(ctx)
 }

@@ -13,7 +13,7 @@ import (
 const repo = "../../.."
 
 // previous stands for the previous version until there is a release.
-const previous = "7bf3107"
+const previous = "196defa2"
 
 // TestAnUpgradeAndBack takes a cluster to this checkout and back while pods start, end and are rebuilt. Each step leaves a
 // mixed state. The order is the one in which the parts that depend on others come first. `make test-upgrade` runs all.
