@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -74,10 +75,18 @@ func serve(ctx context.Context, options options) error {
 	}
 	mgr, err := newManager(ctx, config, options)
 	if err != nil {
-		return err
+		return remedied(err)
 	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	return nil
+}
+
+// remedied says what to do where a controller is newer than the CRDs.
+func remedied(err error) error {
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w; remedy: apply the CRDs of this version, kubectl apply --server-side -k deploy/crds", err)
+	}
+	return err
 }

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestOptionsValidate(t *testing.T) {
@@ -47,5 +53,15 @@ func TestPodsMayNotAskByDefault(t *testing.T) {
 		if tc.change(&o); o.refusesPods() != tc.want {
 			t.Errorf("%s: refuses pods: %t", name, !tc.want)
 		}
+	}
+}
+
+func TestAKindThatIsNotServedNamesTheRemedy(t *testing.T) {
+	unserved := fmt.Errorf("make manager: %w", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "limpet.dev", Kind: "BorrowedAddress"}})
+	if err := remedied(unserved); !strings.Contains(err.Error(), "deploy/crds") || !errors.Is(err, unserved) {
+		t.Errorf("error %v", err)
+	}
+	if other := errors.New("other"); remedied(other) != other {
+		t.Error("another error is changed")
 	}
 }
