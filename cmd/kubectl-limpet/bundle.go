@@ -1,13 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -77,17 +76,15 @@ func (c *commands) logs(b *console.Bundle, flags *pflag.FlagSet) error {
 			SetHeader("Range", fmt.Sprintf("bytes=-%d", console.MostLog)).Stream(ctx)
 	}
 	b.OnNode = func(ctx context.Context, agent, verb string) ([]byte, error) {
-		run := exec.CommandContext(ctx, "kubectl", append(inAgent(flags), agent, "--", "/limpet-ipam", verb)...)
-		run.WaitDelay = time.Second
-		out, err := run.Output()
-		exit, ended := errors.AsType[*exec.ExitError](err)
+		var out, told bytes.Buffer
+		err := inAgent(ctx, flags, &out, &told, "exec", agent, "--", "/limpet-ipam", verb)
 		switch {
-		case ended && exit.ExitCode() == 1 && len(out) > 0: // a problem of the node, which the text names
-			return out, nil
-		case ended:
-			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		case errors.Is(err, errNo): // a problem of the node, which the text names
+			err = nil
+		case err != nil:
+			err = fmt.Errorf("%w: %s", err, told.Bytes())
 		}
-		return out, err
+		return out.Bytes(), err
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func TestSupportBundle(t *testing.T) {
 	secretive(t, ns)
 	programs := t.TempDir()
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
-	script := "#!/bin/sh\ncase $* in *check) echo \"$@\";; *) echo nothing there >&2;; esac\nexit 1\n"
+	script := "#!/bin/sh\ncase $* in *check) echo \"$@\"; echo command terminated with exit code 1 >&2;; *) echo nothing there >&2;; esac\nexit 1\n"
 	if err := os.WriteFile(filepath.Join(programs, "kubectl"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -37,41 +40,58 @@ it in the pod of the agent, so that you need the right to create pods/exec in li
 }
 
 func (c *commands) onNode(cmd *cobra.Command, node, verb string) error {
+	if c.format == "yaml" || c.format == "json" && verb == "logs" {
+		return fmt.Errorf("flag --output: node %s does not print %s", verb, c.format)
+	}
 	agent, err := c.agentOf(cmd.Context(), node)
 	if err != nil {
 		return err
 	}
-	args := append(inAgent(cmd.Flags()), agent)
+	args := []string{"exec", agent, "--", "/limpet-ipam", verb}
 	switch {
 	case verb == "logs":
-		args[0] = verb
+		args = []string{verb, agent}
 	case c.format == "json":
-		args = append(args, "--", "/limpet-ipam", verb, "--output=json")
-	default:
-		args = append(args, "--", "/limpet-ipam", verb)
+		args = append(args, "--output=json")
 	}
-	run := exec.CommandContext(cmd.Context(), "kubectl", args...)
-	run.Stdout, run.Stderr = c.out, c.err
-	err = run.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 1 {
-		return errNo // and has said why
-	}
-	if err != nil {
-		return fmt.Errorf("run kubectl %s: %w", args[0], err)
-	}
-	return nil
+	return inAgent(cmd.Context(), cmd.Flags(), c.out, c.err, args...)
 }
 
-// inAgent returns the arguments with which kubectl runs a program in the pod of an agent, with the flags of the user.
-func inAgent(flags *pflag.FlagSet) []string {
-	args := []string{"exec", "--namespace=" + facts.Namespace, "--container=agent"}
+// terminated is how kubectl exec ends what it says when the program that it ran has answered no. Its own failures exit 1, too.
+const terminated = "command terminated with exit code 1\n"
+
+// inAgent runs a verb of kubectl for the container of an agent, with the flags of the user. It returns errNo for a program
+// that ran there and answered no.
+func inAgent(ctx context.Context, flags *pflag.FlagSet, out, told io.Writer, args ...string) error {
+	all := append([]string{args[0], "--namespace=" + facts.Namespace, "--container=agent"}, given(flags)...)
+	var said bytes.Buffer
+	run := exec.CommandContext(ctx, "kubectl", append(all, args[1:]...)...)
+	run.Stdout, run.Stderr, run.WaitDelay = out, io.MultiWriter(told, &said), time.Second
+	err := run.Run()
+	switch {
+	case err == nil:
+		return nil
+	case strings.HasSuffix(said.String(), terminated):
+		return errNo
+	}
+	return fmt.Errorf("run kubectl %s: %w", args[0], err)
+}
+
+// given returns the flags of the user that kubectl has, too.
+func given(flags *pflag.FlagSet) (all []string) {
 	flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"namespace", "output", "all-namespaces", "file"}, f.Name) {
-			args = append(args, "--"+f.Name+"="+f.Value.String())
+		if slices.Contains([]string{"namespace", "output", "all-namespaces", "file"}, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if several, is := f.Value.(pflag.SliceValue); is {
+			values = several.GetSlice()
+		}
+		for _, v := range values {
+			all = append(all, "--"+f.Name+"="+v)
 		}
 	})
-	return args
+	return all
 }
 
 // agentOf returns the name of the pod of a node's agent.

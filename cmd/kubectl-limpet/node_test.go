@@ -27,23 +27,30 @@ func TestNodeAsksTheAgent(t *testing.T) {
 	env.Create(t, agent.Pod)
 	dir := t.TempDir()
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	for _, tc := range []struct {
-		status string
-		want   error
-	}{{"0", nil}, {"1", errNo}} {
-		status, want := tc.status, tc.want
-		if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\nexit "+status+"\n"), 0o755); err != nil {
+	kubectl := func(then string) {
+		if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho \"$@\"\n"+then), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		out, err := command(t, env.Config, "node", "check", node.Name, "-n", "shop", "-o", "json")
-		if !errors.Is(err, want) || !strings.HasPrefix(out, "exec --namespace=limpet-system --container=agent --kubeconfig=") ||
+	}
+	const answersNo, fails = "echo 'command terminated with exit code 1' >&2\nexit 1", "echo 'error: unable to upgrade connection' >&2\nexit 1"
+	for then, no := range map[string]bool{"exit 0": false, answersNo: true, fails: false} {
+		kubectl(then)
+		out, err := command(t, env.Config, "node", "check", node.Name, "-n", "shop", "-o", "json", "--as=jane", "--as-group=system:masters", "--as-group=b,c")
+		if errors.Is(err, errNo) != no || (err != nil) != (then != "exit 0") ||
+			!strings.HasPrefix(out, "exec --namespace=limpet-system --container=agent --as=jane --as-group=system:masters --as-group=b,c --kubeconfig=") ||
 			!strings.HasSuffix(out, " limpet-agent-asked -- /limpet-ipam check --output=json\n") {
-			t.Errorf("status %s: %v, kubectl %s", status, err, out)
+			t.Errorf("%s: %v, kubectl %s", then, err, out)
 		}
 	}
+	kubectl(fails)
 	out, err := command(t, env.Config, "node", "logs", node.Name)
-	if !errors.Is(err, errNo) || !strings.HasPrefix(out, "logs --namespace=limpet-system --container=agent --kubeconfig=") || !strings.HasSuffix(out, " limpet-agent-asked\n") {
+	if err == nil || errors.Is(err, errNo) || !strings.HasPrefix(out, "logs --namespace=limpet-system --container=agent --kubeconfig=") || !strings.HasSuffix(out, " limpet-agent-asked\n") {
 		t.Errorf("logs: %v, kubectl %s", err, out)
+	}
+	for verb, format := range map[string]string{"logs": "json", "list": "yaml"} {
+		if out, err := command(t, env.Config, "node", verb, node.Name, "-o", format); err == nil || !strings.Contains(err.Error(), "does not print "+format) {
+			t.Errorf("node %s -o %s: %v, %s", verb, format, err, out)
+		}
 	}
 	if _, err := command(t, env.Config, "node", "list", "nowhere"); err == nil || !strings.Contains(err.Error(), `no agent runs on node "nowhere"`) {
 		t.Errorf("a node without an agent: %v", err)
