@@ -89,8 +89,9 @@ other one still runs, both sides may let a pod go. The account limpet-peer in th
 			if err != nil {
 				return err
 			}
+			var changed []string
 			if gone {
-				changed, err := console.DeclareGone(cmd.Context(), here, args[0])
+				changed, err = console.DeclareGone(cmd.Context(), here, args[0])
 				for _, name := range changed {
 					fmt.Fprintf(c.out, "DistributedPodDisruptionBudget %s no longer counts with cluster %s.\n", name, args[0])
 				}
@@ -98,7 +99,8 @@ other one still runs, both sides may let a pod go. The account limpet-peer in th
 					return err
 				}
 			}
-			if err := console.Leave(cmd.Context(), here, args[0]); err != nil {
+			err = console.Leave(cmd.Context(), here, args[0])
+			if err != nil && !(errors.Is(err, console.ErrNoPeer) && len(changed) > 0) { // it may have left before it was gone
 				return err
 			}
 			fmt.Fprintf(c.out, "The controller no longer reads the budgets of cluster %s.\n", args[0])

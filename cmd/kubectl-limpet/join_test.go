@@ -1,13 +1,17 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -89,6 +93,56 @@ func declareGone(t *testing.T) {
 	}
 	if peers := peersOf(t); len(peers.Contexts) != 0 {
 		t.Errorf("contexts %v", peers.Contexts)
+	}
+}
+
+// TestAClusterIsGoneThatLeftBefore declares a cluster gone that left before, in budgets of a newer version.
+func TestAClusterIsGoneThatLeftBefore(t *testing.T) {
+	testenv.Beside(t, &env)
+	env.AsController(t) // makes limpet-system
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	env.Read(t, client.ObjectKey{Name: "distributedpoddisruptionbudgets.limpet.dev"}, crd)
+	env.Change(t, crd, func() {
+		newer := apiextensionsv1.JSONSchemaProps{Type: "string"}
+		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+		spec["newer"], spec["federation"].Items.Schema.Properties["newer"] = newer, newer
+	})
+	ns := env.Namespace(t)
+	peer := func(cluster string) any { return map[string]any{"cluster": cluster, "name": "db", "newer": "kept"} }
+	key := client.ObjectKey{Namespace: ns, Name: "db"}
+	budget := func(peers ...any) *unstructured.Unstructured {
+		b := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": ns, "name": "db"}, "spec": map[string]any{
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "db"}}, "maxUnavailable": int64(1), "newer": "kept", "federation": peers,
+		}}}
+		b.SetGroupVersionKind(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"))
+		return b
+	}
+	testenv.Eventually(t, func() error { // the API server needs a moment for the newer version
+		b := budget(peer("red"), peer("blue"), peer("red"), peer("green"))
+		if err := env.Client.Create(t.Context(), b); err != nil {
+			return err
+		}
+		if b.Object["spec"].(map[string]any)["newer"] == nil {
+			return errors.Join(errors.New("the newer version is not served yet"), env.Client.Delete(t.Context(), b))
+		}
+		return nil
+	})
+	for _, tc := range []struct {
+		gone string
+		want []any
+	}{{"red", []any{peer("blue"), peer("green")}}, {"green", []any{peer("blue")}}, {"blue", nil}} {
+		if out, err := command(t, env.Config, "leave", tc.gone, "--gone"); err != nil {
+			t.Errorf("leave %s: %v, %s", tc.gone, err, out)
+		}
+		b := budget()
+		env.Read(t, key, b)
+		spec := b.Object["spec"].(map[string]any)
+		if got, _ := spec["federation"].([]any); spec["newer"] != "kept" || !cmp.Equal(got, tc.want) {
+			t.Errorf("without %s: %v, want the peers %v and what is newer", tc.gone, spec, tc.want)
+		}
+	}
+	if _, err := command(t, env.Config, "leave", "red", "--gone"); err == nil || !strings.Contains(err.Error(), "cluster red is no context") {
+		t.Errorf("a cluster that nothing names: %v", err)
 	}
 }
 

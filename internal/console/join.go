@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -92,14 +94,14 @@ func (p Peer) objects() []client.Object {
 	}
 }
 
-// errNoPeer is returned for a cluster that was not joined.
-var errNoPeer = errors.New("is no context of Secret " + systemNamespace + "/" + peersSecret)
+// ErrNoPeer is returned for a cluster that was not joined.
+var ErrNoPeer = errors.New("is no context of Secret " + systemNamespace + "/" + peersSecret)
 
 // Leave takes a cluster from those that the controller reads.
 func Leave(ctx context.Context, here client.Client, name string) error {
 	return changePeers(ctx, here, func(c *clientcmdapi.Config) error {
 		if c.Contexts[name] == nil {
-			return fmt.Errorf("cluster %s %w", name, errNoPeer)
+			return fmt.Errorf("cluster %s %w", name, ErrNoPeer)
 		}
 		delete(c.Contexts, name)
 		delete(c.Clusters, name)
@@ -117,17 +119,35 @@ func DeclareGone(ctx context.Context, here client.Client, name string) (changed 
 	}
 	for i := range all.Items {
 		b := &all.Items[i]
-		left := slices.DeleteFunc(slices.Clone(b.Spec.Federation), func(p limpetv1alpha1.BudgetPeer) bool { return p.Cluster == name })
-		if len(left) == len(b.Spec.Federation) {
+		patch := withoutPeer(b.Spec.Federation, name)
+		if patch == nil {
 			continue
 		}
-		b.Spec.Federation = left
-		if err := here.Update(ctx, b); err != nil {
+		if err := here.Patch(ctx, b, client.RawPatch(types.JSONPatchType, patch)); err != nil {
 			return changed, fmt.Errorf("take cluster %s out of DistributedPodDisruptionBudget %s/%s: %w", name, b.Namespace, b.Name, err)
 		}
 		changed = append(changed, b.Namespace+"/"+b.Name)
 	}
 	return changed, nil
+}
+
+// withoutPeer returns the patch that takes a cluster out of the peers of a budget; nil for none. It keeps fields that this
+// version does not know, and fails if the peers have changed.
+func withoutPeer(peers []limpetv1alpha1.BudgetPeer, name string) []byte {
+	var check, remove []string
+	for i, p := range slices.Backward(peers) { // the places of those that are left stay
+		if p.Cluster == name {
+			check = append(check, fmt.Sprintf(`{"op":"test","path":"/spec/federation/%d/cluster","value":%q}`, i, name))
+			remove = append(remove, fmt.Sprintf(`{"op":"remove","path":"/spec/federation/%d"}`, i))
+		}
+	}
+	switch len(remove) {
+	case 0:
+		return nil
+	case len(peers): // an empty list is no valid one
+		remove = []string{`{"op":"remove","path":"/spec/federation"}`}
+	}
+	return []byte("[" + strings.Join(append(check, remove...), ",") + "]")
 }
 
 // changePeers changes the kubeconfig of the controller for peers.
