@@ -28,6 +28,7 @@ import (
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
 // secret is what no bundle may tell, and jwt is a token as service accounts have it.
@@ -64,10 +65,11 @@ func secretive(t *testing.T, ns string) {
 		}},
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: own.Labels}},
 	}
+	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "booked"}}
 	if err := env.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: facts.Namespace}}); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
-	env.Create(t, pod.Pod, own.Pod, daemons, state.PersistentPodState, spread, budget)
+	env.Create(t, pod.Pod, own.Pod, daemons, state.PersistentPodState, spread, budget, book)
 }
 
 // TestSupportBundle has a kubectl that finds no agent, and one that says what an agent's state lacks.
@@ -96,6 +98,7 @@ func TestSupportBundle(t *testing.T) {
 	for name, wants := range map[string][]string{
 		"objects/pods.yaml": {"secretive"}, "limpet/pods.yaml": {"HTTPS_PROXY", `"50"`, "--network=own", "example.com/proxy"},
 		"objects/poddisruptionbudgets.yaml": {"example.com/token: left out", "limpet.dev/failure-policy: Closed"},
+		"objects/disruptionbooks.yaml":      {"booked"},
 		"errors.yaml":                       {"limpet-restarted.log\n", "limpet-restarted.previous.log\n", "nothing there"},
 		"logs/limpet-restarted.check.txt":   {"exec --namespace=limpet-system --container=agent ", " limpet-restarted -- /limpet-ipam check\n"}, "objects/nodes.yaml": {node.Name},
 	} {

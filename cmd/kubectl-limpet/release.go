@@ -164,13 +164,13 @@ func (r *release) needs() (parts []facts.Part, err error) {
 func readable(f *facts.Facts, pods bool) error {
 	for _, u := range f.Unread {
 		switch {
-		case strings.HasPrefix(u.Kind, "ipreservations"):
+		case u.Kind == facts.Kept.Kind:
 			return fmt.Errorf("read %s: %s; remedy: ClusterRole limpet-release, a part of edit and admin, allows to list and to release them", u.Kind, u.Reason)
-		case pods && u.Kind == "pods":
+		case pods && u.Kind == facts.Pods.Kind:
 			return fmt.Errorf("read pods: %s; remedy: name pods and leave --forget-place out, since labels and places depend on which pods exist", u.Reason)
-		case strings.HasPrefix(u.Kind, "statefulsets"):
+		case u.Kind == facts.StatefulSets.Kind:
 			return fmt.Errorf("read %s: %s; remedy: name the pods, since a selector needs the labels of StatefulSets", u.Kind, u.Reason)
-		case strings.HasPrefix(u.Kind, "persistentpodstates"):
+		case u.Kind == facts.States.Kind:
 			return fmt.Errorf("read %s: %s; remedy: --forget-place needs the rights to list and to patch them", u.Kind, u.Reason)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Parts are the facts that Plan needs, without events.
-var Parts = slices.Concat(console.StatusParts, []facts.Part{facts.Pods, facts.DisruptionBudgets, facts.ReplicaSets, facts.Books})
+var Parts = slices.Concat(console.StatusParts, []facts.Part{facts.Pods, facts.DisruptionBudgets, facts.ReplicaSets})
 
 // Section is a part of the page.
 type Section string
@@ -65,16 +65,16 @@ func Plan(f *facts.Facts, namespace string) Board {
 	return b
 }
 
+// sections are those that show a part; the others are about what needs attention.
+var sections = map[string][]Section{
+	facts.Nodes.Kind: {Addresses}, facts.Pools.Kind: {Addresses}, facts.Kept.Kind: {Addresses, Workloads}, facts.Loans.Kind: {Addresses, Workloads},
+	facts.Pods.Kind: {Addresses, Workloads, Budgets}, facts.States.Kind: {Workloads}, facts.Events.Kind: {Workloads}, facts.Spreads.Kind: {Spreads},
+	facts.Budgets.Kind: {Budgets}, facts.Divided.Kind: {Budgets}, facts.DisruptionBudgets.Kind: {Budgets}, facts.ReplicaSets.Kind: {Budgets},
+	facts.Books.Kind: {Budgets},
+}
+
 // unread says at each section what it lacks.
 func unread(kinds []facts.Unread) []Note {
-	sections := map[string][]Section{
-		"nodes": {Addresses}, "nodeippools.limpet.dev": {Addresses}, "ipreservations.limpet.dev": {Addresses, Workloads},
-		"borrowedaddresses.limpet.dev": {Addresses, Workloads},
-		"pods":                         {Addresses, Workloads, Budgets}, "persistentpodstates.apps.kruise.io": {Workloads}, "events": {Workloads},
-		"workloadspreads.apps.kruise.io": {Spreads}, "podunavailablebudgets.policy.kruise.io": {Budgets},
-		"distributedpoddisruptionbudgets.limpet.dev": {Budgets},
-		"poddisruptionbudgets.policy":                {Budgets}, "replicasets.apps": {Budgets}, "disruptionbooks.limpet.dev": {Budgets},
-	}
 	notes := []Note{}
 	for _, u := range kinds {
 		of := sections[u.Kind]

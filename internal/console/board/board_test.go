@@ -261,6 +261,17 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// TestNothingIsReadTwice is about lists that a second read would append to.
+func TestNothingIsReadTwice(t *testing.T) {
+	read := map[string]bool{}
+	for _, p := range board.Parts {
+		if read[p.Kind] && p.Kind != facts.ReplicaSets.Kind { // which are among the workloads, too, a list of their own
+			t.Errorf("%s are read twice", p.Kind)
+		}
+		read[p.Kind] = true
+	}
+}
+
 // TestABoardIsBounded gives one tenant very many objects with long texts.
 func TestABoardIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 10_000)

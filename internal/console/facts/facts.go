@@ -100,7 +100,7 @@ type Unread struct {
 func (f *Facts) Unknown(parts ...Part) string {
 	for _, p := range parts {
 		for _, u := range f.Unread {
-			if u.Kind == p.kind {
+			if u.Kind == p.Kind {
 				return "unknown: " + u.Kind + ": " + u.Reason
 			}
 		}

@@ -34,7 +34,7 @@ var (
 const NodeNetworks = "nodenetworks.limpet.dev"
 
 // Settings are not kept: the part reports whether the kind is served where deploy/node-network is applied.
-var Settings = Part{kind: NodeNetworks, read: func(ctx context.Context, r client.Reader, _ string, _ *Facts) error {
+var Settings = Part{Kind: NodeNetworks, read: func(ctx context.Context, r client.Reader, _ string, _ *Facts) error {
 	err := r.List(ctx, &limpetv1alpha1.NodeNetworkList{}, client.Limit(1))
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return err
@@ -48,7 +48,7 @@ var Settings = Part{kind: NodeNetworks, read: func(ctx context.Context, r client
 
 // objectOf returns a part that reads one object. An object that does not exist stays nil.
 func objectOf[T client.Object](kind, namespace, name string, set func(*Facts, T)) Part {
-	return Part{kind: kind, read: func(ctx context.Context, r client.Reader, _ string, f *Facts) error {
+	return Part{Kind: kind, read: func(ctx context.Context, r client.Reader, _ string, f *Facts) error {
 		object := made[T]()
 		err := r.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 		if err == nil {
@@ -59,7 +59,7 @@ func objectOf[T client.Object](kind, namespace, name string, set func(*Facts, T)
 }
 
 // Namespaces reads those that ask for their pods. A user of one namespace may read that one.
-var Namespaces = Part{kind: "namespaces", read: func(ctx context.Context, r client.Reader, namespace string, f *Facts) error {
+var Namespaces = Part{Kind: "namespaces", read: func(ctx context.Context, r client.Reader, namespace string, f *Facts) error {
 	add := func(f *Facts, l *corev1.NamespaceList) {
 		f.Namespaces = append(f.Namespaces, slices.DeleteFunc(l.Items, func(ns corev1.Namespace) bool {
 			_, asks := ns.Annotations[reservation.KeepAnnotation]

@@ -31,7 +31,8 @@ type Reader struct {
 
 // Part reads one kind of object into the facts.
 type Part struct {
-	kind       string
+	// Kind is the name in Unread.
+	Kind       string
 	namespaced bool
 	namespace  string // is read whatever the namespace of the read; empty for that
 	read       func(context.Context, client.Reader, string, *Facts) error
@@ -88,13 +89,13 @@ func (r Reader) Read(ctx context.Context, namespace string, parts ...Part) (*Fac
 		switch {
 		case err == nil:
 		case apierrors.IsForbidden(err) && in == "" && p.namespaced:
-			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "you may not read them in all namespaces"})
+			f.Unread = append(f.Unread, Unread{Kind: p.Kind, Reason: "you may not read them in all namespaces"})
 		case apierrors.IsForbidden(err):
-			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "you may not read them"})
+			f.Unread = append(f.Unread, Unread{Kind: p.Kind, Reason: "you may not read them"})
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err): // a kind whose CRD is deleted in between is not found
-			f.Unread = append(f.Unread, Unread{Kind: p.kind, Reason: "the cluster does not serve them: apply deploy/crds", NotServed: true})
+			f.Unread = append(f.Unread, Unread{Kind: p.Kind, Reason: "the cluster does not serve them: apply deploy/crds", NotServed: true})
 		default:
-			return nil, fmt.Errorf("read %s: %w", p.kind, err)
+			return nil, fmt.Errorf("read %s: %w", p.Kind, err)
 		}
 	}
 	return f, nil
@@ -108,7 +109,7 @@ func of(namespace string, p Part) Part {
 
 // listOf returns a part that lists a kind in pages.
 func listOf[L client.ObjectList](kind string, namespaced bool, add func(*Facts, L)) Part {
-	return Part{kind: kind, namespaced: namespaced, read: pages(namespaced, made[L], add)}
+	return Part{Kind: kind, namespaced: namespaced, read: pages(namespaced, made[L], add)}
 }
 
 // pages returns a function that lists a kind in pages.

@@ -48,7 +48,7 @@ func workloads(kind schema.GroupVersionKind) Part {
 			}
 		}
 	})
-	return Part{kind: strings.ToLower(kind.Kind) + "s." + kind.Group, namespaced: true, read: func(ctx context.Context, r client.Reader, namespace string, f *Facts) error {
+	return Part{Kind: strings.ToLower(kind.Kind) + "s." + kind.Group, namespaced: true, read: func(ctx context.Context, r client.Reader, namespace string, f *Facts) error {
 		err := list(ctx, r, namespace, f)
 		if kind.Group == kruise.Group && meta.IsNoMatchError(err) {
 			return nil
