@@ -15,7 +15,7 @@ var (
 	ErrDamaged = errors.New("state file is damaged")
 	// ErrOutdated is returned for a state file that is older than the marker says: an earlier one was put in its place.
 	ErrOutdated = errors.New("state file is an earlier one")
-	// ErrNewer is returned for a state file with a newer schema.
+	// ErrNewer is returned for a state with a newer schema, or with a bucket that this version does not know.
 	ErrNewer = errors.New("state file was written by a newer version")
 	// errReadOnly is returned for a write in a View.
 	errReadOnly = errors.New("write in a read-only transaction")

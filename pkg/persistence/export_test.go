@@ -44,3 +44,13 @@ func ActiveFold(dir string) string {
 	defer j.close()
 	return s.path(foldNames[j.fold])
 }
+
+// AppendNewer appends a frame as of a version that has one bucket more.
+func AppendNewer(dir string) error {
+	j, err := openJournal(New(Options{Dir: dir}).path(journalName), os.O_RDWR, func(change) {})
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	return j.appendFrame([]change{{bucket: maxBuckets, key: "k", value: []byte("v")}})
+}

@@ -285,8 +285,11 @@ func eachChange(payload []byte, see func(change)) error {
 		if ok {
 			c.value, rest, ok = cutBytes(rest, 1)
 		}
-		if !ok || int(c.bucket) >= len(buckets) {
+		switch {
+		case !ok:
 			return fmt.Errorf("frame with a change that cannot be read: %w", ErrDamaged)
+		case int(c.bucket) >= len(buckets): // the frame has a checksum: no bit was flipped
+			return fmt.Errorf("frame with a change of bucket %d: install the newer limpet-ipam again: %w", c.bucket, ErrNewer)
 		}
 		c.key, payload = unsafe.String(unsafe.SliceData(k), len(k)), rest // no code changes what was read
 		see(c)

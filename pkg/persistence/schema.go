@@ -8,8 +8,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// schema is the version of the layout. New buckets and keys keep the version, so that the previous version of the plugin can read
-// the file.
+// schema is the version of the layout. New keys keep it, so that the previous version of the plugin can read the file. A new bucket
+// raises it: the previous version refuses changes of a bucket that it does not know.
 const schema = 3
 
 // schemaSum returns the checksum of a version of the layout.

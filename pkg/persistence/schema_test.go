@@ -49,3 +49,23 @@ func TestEveryBitOfTheSchemaCounts(t *testing.T) {
 		})
 	}
 }
+
+// TestABucketOfANewerVersionIsNoDamage appends a commit of a version that has one bucket more: what it says must not be lost.
+func TestABucketOfANewerVersionIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	update(t, persistence.New(persistence.Options{Dir: dir}), func(tx *persistence.Tx) error { return tx.PutAttachment(attachment(1)) })
+	s := persistence.New(persistence.Options{Dir: dir, Rebuild: func(persistence.Salvaged) (reservation.Records, error) {
+		t.Error("the state is rebuilt")
+		return reservation.Records{}, nil
+	}})
+	must(t, persistence.AppendNewer(dir))
+	for what, err := range map[string]error{
+		"View":   s.View(t.Context(), func(*persistence.Tx) error { return nil }),
+		"Update": s.Update(t.Context(), func(*persistence.Tx) error { return nil }),
+		"Fold":   s.Fold(t.Context()),
+	} {
+		if !errors.Is(err, persistence.ErrNewer) || persistence.LostOrDamaged(err) {
+			t.Errorf("%s: %v, want %v", what, err, persistence.ErrNewer)
+		}
+	}
+}
