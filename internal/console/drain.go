@@ -26,7 +26,7 @@ const (
 	// Returns means that the pod waits for its node, and that it comes home with its addresses when the node is
 	// uncordoned.
 	Returns Outcome = "Returns"
-	// Moves means that the pod starts on another node, with another address.
+	// Moves means that the pod starts on another node, with another address unless that follows it.
 	Moves Outcome = "Moves"
 	// Ends means that nothing makes the pod again. kubectl drain asks for --force.
 	Ends Outcome = "Ends"
@@ -127,15 +127,18 @@ func outcome(f *facts.Facts, pod *corev1.Pod, nodes []string) (Outcome, string) 
 		return Ends, "it has no controller; kubectl drain asks for --force"
 	}
 	d := home(f, pod, nodes)
-	place := placeOf(d)
+	place, along := placeOf(d), ""
+	if pin.Follows(pod) {
+		along = "; its address follows it"
+	}
 	switch {
 	case len(place) == 0:
-		return Moves, d.Message
+		return Moves, d.Message + along
 	case slices.ContainsFunc(fit.WithLabels(cluster(f, nodes), place), func(n *corev1.Node) bool {
 		reason, _ := fit.Obstacle(n, pod)
 		return reason == ""
 	}):
-		return Moves, "to another node with " + place.String()
+		return Moves, "to another node with " + place.String() + along
 	}
 	return Returns, place.String() + " is required: the pod waits until the node is uncordoned"
 }

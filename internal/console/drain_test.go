@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // drained are the facts of two nodes: on n1 three pods of a StatefulSet, and what a case adds.
@@ -153,6 +155,21 @@ func TestPlanDrain(t *testing.T) {
 				t.Errorf("%d waves, want %d; at least %d, want %d; pods (-want +got):\n%s", r.Waves, tc.waves, r.LeastWaves, tc.least, diff)
 			}
 		})
+	}
+}
+
+// TestPlanDrainTellsWhatFollows has one pod that takes its address along.
+func TestPlanDrainTellsWhatFollows(t *testing.T) {
+	r, err := console.PlanDrain(drained(false, func(f *facts.Facts) {
+		f.Pods[0].Annotations = map[string]string{reservation.ModeAnnotation: reservation.Follow.String()}
+	}), []string{"n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range r.Pods {
+		if strings.HasSuffix(d.Why, "; its address follows it") != (d.Pod == "web-0") {
+			t.Errorf("%s %s: %s", d.Pod, d.Outcome, d.Why)
+		}
 	}
 }
 

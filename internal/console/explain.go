@@ -74,9 +74,12 @@ func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
 		e.because("placed by %s", subset)
 	}
 	lent(&e, f, pod)
+	for _, k := range keptFor(f, pod.Namespace, reservation.OwnerName(pod.Name, pod.Annotations)) {
+		e.because("node %s holds %s for it (%s)", k.Status.Node, k.Status.IPs, k.Status.State)
+	}
 	state := stateOf(f, pod)
 	switch {
-	case state == nil && unknown:
+	case owner(pod) != "", state == nil && unknown:
 		return e
 	case state == nil:
 		e.because("no PersistentPodState has its workload as target")
@@ -94,9 +97,6 @@ func Placement(f *facts.Facts, pod *corev1.Pod) Explanation {
 	e.because("PersistentPodState %s records node %s", state.Name, recorded)
 	if reason, message := fit.Obstacle(f.Node(recorded), again(pod)); reason != "" && !unknown {
 		e.because("node %s %s (%s)", recorded, message, reason)
-	}
-	for _, k := range keptFor(f, pod.Namespace, pod.Name) {
-		e.because("node %s holds %s for it (%s)", k.Status.Node, k.Status.IPs, k.Status.State)
 	}
 	return e
 }

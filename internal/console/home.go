@@ -19,23 +19,24 @@ import (
 // HomeParts are the facts that tell where a rebuilt pod returns to.
 var HomeParts = []facts.Part{facts.Nodes, facts.Pods, facts.Pools, facts.Kept, facts.States, facts.Spreads, facts.ReplicaSets}
 
-// home decides what a pod would get if it were rebuilt now, as the webhook decides. cordoned are
-// names of nodes that are taken as cordoned.
+// home decides what a pod would get if it were rebuilt now, as the webhook decides, but that the pod proves its last place
+// itself, and that ranges of a NodeNetwork are not read. cordoned are names of nodes that are taken as cordoned.
 func home(f *facts.Facts, pod *corev1.Pod, cordoned []string) pin.Decision {
-	in := pin.Input{
-		Pod:     again(pod),
-		State:   stateOf(f, pod),
-		Retains: retains(pod),
-		Holds:   len(keptFor(f, pod.Namespace, pod.Name)) > 0,
-		Cluster: cluster(f, cordoned),
-		Now:     f.Now,
+	in := pin.Input{Pod: again(pod), State: stateOf(f, pod), Retains: retains(pod), Cluster: cluster(f, cordoned), Now: f.Now}
+	nodes := map[string]*corev1.Node{}
+	for _, node := range in.Cluster {
+		nodes[node.Name] = node
+	}
+	held := pin.Holders(keptFor(f, pod.Namespace, reservation.OwnerName(pod.Name, pod.Annotations)), nodes, f.Now)
+	switch {
+	case owner(pod) != "":
+		in.State, _ = pin.HomeOfOwner(in.Pod, pin.Proven(held, appsv1beta1.PodState{}, lifeOf(pod, f.Now)), nodes)
+		in.Holds = in.State != nil
+	case in.State != nil && in.Retains:
+		in = pin.Restored(in, held, pin.Proven(held, in.State.Status.PodStates[pod.Name], lifeOf(pod, f.Now)), nodes)
 	}
 	recorded := pin.RecordedNode(in.State, pod.Name)
-	for _, node := range in.Cluster {
-		if node.Name == recorded {
-			in.Node = node
-		}
-	}
+	in.Node = nodes[recorded]
 	for _, pool := range f.Pools {
 		if pool.Status.Node == recorded {
 			in.Pools = append(in.Pools, pool)
@@ -44,9 +45,20 @@ func home(f *facts.Facts, pod *corev1.Pod, cordoned []string) pin.Decision {
 	return pin.Plan(in)
 }
 
+// owner returns the owner whose addresses a pod has; "" for a pod that has those of its own name.
+func owner(pod *corev1.Pod) string { return reservation.OwnerName("", pod.Annotations) }
+
+// lifeOf returns the life of a pod that has addresses on its node, and can leave them to the next one; nil for another pod.
+func lifeOf(pod *corev1.Pod, now time.Time) *pin.Life {
+	if pod.Spec.NodeName == "" || len(pod.Status.PodIPs) == 0 {
+		return nil
+	}
+	return &pin.Life{UID: pod.UID, Node: pod.Spec.NodeName, Created: pod.CreationTimestamp.Time, Seen: now}
+}
+
 // unknownHome says what was not read of that on which the home of a pod depends.
 func unknownHome(f *facts.Facts, pod *corev1.Pod) string {
-	if why := f.Unknown(facts.States, facts.Kept, facts.Spreads, facts.ReplicaSets); why != "" || stateOf(f, pod) == nil {
+	if why := f.Unknown(facts.States, facts.Kept, facts.Spreads, facts.ReplicaSets); why != "" || stateOf(f, pod) == nil && owner(pod) == "" {
 		return why
 	}
 	return f.Unknown(facts.Nodes, facts.Pools)

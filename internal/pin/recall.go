@@ -149,6 +149,25 @@ func RestoreRecord(s *appsv1beta1.PersistentPodState, pod string, node *corev1.N
 	return out
 }
 
+// Restored returns the input with the record by which the pod returns, if that is not the one of the state: that of its home, of
+// the home of its address, or of the node that holds its addresses of a later life. Held are the nodes that hold them, proven
+// those that may overrule the record.
+func Restored(in Input, held, proven []Holder, nodes map[string]*corev1.Node) Input {
+	name := in.Pod.Name
+	home, newest := Homeward(in.State, in.Pod, nodes[HomeNode(in.State, name)], held, in.Now), nodes[NewerHolder(in.State, name, proven)]
+	switch {
+	case Follows(in.Pod):
+		in.State = AtAddressHome(in.State, in.Pod, held, nodes)
+	case home != in.State:
+		in.State = home
+	case newest != nil:
+		in.State = RestoreRecord(in.State, name, newest, proven)
+		in.Recalled = RecordedNode(in.State, name) == newest.Name
+	}
+	in.Holds = Holds(held, RecordedNode(in.State, name))
+	return in
+}
+
 // Remembered returns a pod's record. Where none is recorded, it is the record of the life by
 // which the webhook found the pod's node, if any.
 func Remembered(record appsv1beta1.PodState, pod *corev1.Pod) appsv1beta1.PodState {

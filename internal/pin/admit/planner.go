@@ -156,46 +156,29 @@ func (p *Planner) restore(ctx context.Context, in *pin.Input, cached *appsv1beta
 	if in.State == nil || err != nil {
 		return err
 	}
+	proven := holders
 	if pin.Follows(in.Pod) {
-		err = p.follow(ctx, in, holders, nodes, dryRun)
+		nodes, err = p.withRanges(ctx, in, holders, nodes, dryRun)
 	} else {
-		err = p.recall(ctx, in, holders, nodes)
+		proven, err = p.proven(ctx, in, holders)
 	}
-	in.Holds = pin.Holds(holders, pin.RecordedNode(in.State, in.Pod.Name))
-	return err
-}
-
-// recall sends a pod to its home, or to the node that provably held its addresses last. Else the record stands.
-func (p *Planner) recall(ctx context.Context, in *pin.Input, holders []pin.Holder, nodes map[string]*corev1.Node) error {
-	name := in.Pod.Name
-	proven, err := p.proven(ctx, in, holders)
 	if err != nil {
 		return err
 	}
-	claimed, newest := pin.NewerHolder(in.State, name, holders), pin.NewerHolder(in.State, name, proven)
-	if newest != claimed {
+	name := in.Pod.Name
+	if claimed := pin.NewerHolder(in.State, name, holders); claimed != pin.NewerHolder(in.State, name, proven) {
 		log.FromContext(ctx).Info("Reservation is not followed, because this replica has not seen the last life of the pod on its node", "node", claimed)
 	}
-	atHome := pin.Homeward(in.State, in.Pod, nodes[pin.HomeNode(in.State, name)], holders, p.Clock.Now())
-	if node := nodes[newest]; atHome == in.State && node != nil {
-		in.State = pin.RestoreRecord(in.State, name, node, proven)
-		in.Recalled = pin.RecordedNode(in.State, name) == newest
-		return nil
-	}
-	in.State = atHome
+	*in = pin.Restored(*in, holders, proven, nodes)
 	return nil
 }
 
-// follow sends a pod whose address follows it to the home of the address. That can be a range of the NodeNetwork.
-func (p *Planner) follow(ctx context.Context, in *pin.Input, holders []pin.Holder, nodes map[string]*corev1.Node, dryRun bool) (err error) {
-	name := in.Pod.Name
-	if !dryRun && len(holders) > 0 && pin.AddressHome(in.State.Status.PodStates[name], holders, nodes) == nil {
-		if nodes, err = cluster.WithRanges(ctx, p.Live, nodes); err != nil {
-			return err
-		}
+// withRanges returns the nodes with what the NodeNetwork gives them, if the address of a pod that follows is of no node without it.
+func (p *Planner) withRanges(ctx context.Context, in *pin.Input, holders []pin.Holder, nodes map[string]*corev1.Node, dryRun bool) (map[string]*corev1.Node, error) {
+	if dryRun || len(holders) == 0 || pin.AddressHome(in.State.Status.PodStates[in.Pod.Name], holders, nodes) != nil {
+		return nodes, nil
 	}
-	in.State = pin.AtAddressHome(in.State, in.Pod, holders, nodes)
-	return nil
+	return cluster.WithRanges(ctx, p.Live, nodes)
 }
 
 // served returns an error for a pod that asks to return, while the kind of the records is absent. On
