@@ -52,8 +52,8 @@ func (c *commands) budgets() *cobra.Command {
 		Short: "List budgets, or draw which pods of one may go now",
 		Long: `List the budgets: how many further pods may go, groups that let none go, and the share of a budget that
 counts over namespaces or clusters. With a name, draw its pods in the order of their ring: which may go
-now, which must stay, which are away. The answer is as old as the status of the budgets; explain asks
-the API server. With --namespace, only that one is read.`,
+now, which must stay, which are away. That is an estimate, and the numbers are as old as the status of the
+budgets; explain asks the API server. With --namespace, only that one is read.`,
 		Example: "  kubectl limpet budgets\n  kubectl limpet budgets ring -n shop",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

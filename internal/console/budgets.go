@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // BudgetParts are the facts that Budgets needs.
-var BudgetParts = []facts.Part{facts.Pods, facts.ReplicaSets, facts.Budgets, facts.Divided, facts.DisruptionBudgets}
+var BudgetParts = []facts.Part{facts.Pods, facts.ReplicaSets, facts.StatefulSets, facts.Budgets, facts.Divided, facts.DisruptionBudgets, facts.Books}
 
 // BudgetReport is what the budgets of a namespace, or of all, let go now.
 type BudgetReport struct {
@@ -57,7 +58,7 @@ const (
 	MayGo Stance = "MayGo"
 	// MustStay is a pod that one of its budgets lets not go.
 	MustStay Stance = "MustStay"
-	// Away is a pod that is not available.
+	// Away is a pod that is not available, or was let go and will not be.
 	Away Stance = "Away"
 )
 
@@ -67,7 +68,7 @@ func Budgets(f *facts.Facts, name string) BudgetReport {
 	add := func(b budgetNow, of *limpetv1alpha1.BudgetGroups) {
 		switch name {
 		case b.Name:
-			b.Places = guardsOf(f).places(b, of)
+			b.Places = guardsOf(f).places(b, of, f.Now)
 		case "":
 		default:
 			return
@@ -104,7 +105,7 @@ func Rings(f *facts.Facts) (all []budgetNow) {
 	for i := range f.Divided {
 		if of := f.Divided[i].Spec.Groups; of != nil {
 			b := dividedNow(&f.Divided[i])
-			b.Places = g.places(b, of)
+			b.Places = g.places(b, of, f.Now)
 			all = append(all, b)
 		}
 	}
@@ -129,7 +130,7 @@ func dividedNow(b *limpetv1alpha1.DistributedPodDisruptionBudget) budgetNow {
 }
 
 // places returns the pods of a budget in the order of its places.
-func (g guards) places(b budgetNow, of *limpetv1alpha1.BudgetGroups) (all []PodNow) {
+func (g guards) places(b budgetNow, of *limpetv1alpha1.BudgetGroups, now time.Time) (all []PodNow) {
 	title, in := b.Kind+"/"+b.Name, map[string][]PodNow{}
 	for _, pod := range g.pods[b.Namespace] {
 		covered := !workload.Ended(pod) && slices.ContainsFunc(g.of(pod), func(one *guard) bool {
@@ -142,7 +143,7 @@ func (g guards) places(b budgetNow, of *limpetv1alpha1.BudgetGroups) (all []PodN
 		if of != nil {
 			at = groups.PlaceOf(of, pod)
 		}
-		in[at] = append(in[at], PodNow{Name: at, Pod: pod.Name, State: g.stance(pod)})
+		in[at] = append(in[at], PodNow{Name: at, Pod: pod.Name, State: g.stance(pod, now)})
 	}
 	names := slices.Collect(maps.Keys(in))
 	groups.Sort(names)
@@ -154,8 +155,8 @@ func (g guards) places(b budgetNow, of *limpetv1alpha1.BudgetGroups) (all []PodN
 }
 
 // stance is that of a pod among its budgets.
-func (g guards) stance(pod *corev1.Pod) Stance {
-	if !workload.Ready(pod) || pod.DeletionTimestamp != nil {
+func (g guards) stance(pod *corev1.Pod, now time.Time) Stance {
+	if e, gone := g.book.Entries[string(pod.UID)]; !workload.Ready(pod) || pod.DeletionTimestamp != nil || gone && e.Holds(now) {
 		return Away
 	}
 	if slices.ContainsFunc(g.needs(pod), func(one *guard) bool { return one.left < 1 }) {

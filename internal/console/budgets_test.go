@@ -2,8 +2,10 @@ package console_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	policyv1 "k8s.io/api/policy/v1"
@@ -79,6 +81,17 @@ func TestAnEvictionDrawsTheRing(t *testing.T) {
 		"a pod terminates": {console.EvictionReport{Allowed: true}, func(f *facts.Facts) {
 			f.Pods[4].DeletionTimestamp = &metav1.Time{Time: now}
 		}, "eviction of shop/db-2: allowed now\n" + strings.NewReplacer("● db-4", "○ db-4", "● db-2", "◆ db-2", "● db-3", "◆ db-3", "● db-5", "◆ db-5", "● db-6", "◆ db-6").Replace(drawn)},
+		"a pod was let go": {console.EvictionReport{Allowed: true}, func(f *facts.Facts) {
+			book := limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
+			for use, pod := range map[string]string{"Gone": "db-4", "Placed": "db-7"} { // the second one is that of a spread
+				book.Entries = append(book.Entries, limpetv1alpha1.DisruptionEntry{UID: types.UID(pod), Pod: pod, Use: use, Expires: metav1.NewMicroTime(now.Add(time.Second))})
+			}
+			f.Books = append(f.Books, book)
+		}, "eviction of shop/db-2: allowed now\n" + strings.NewReplacer("● db-4", "○ db-4", "● db-2", "◆ db-2", "● db-3", "◆ db-3", "● db-5", "◆ db-5", "● db-6", "◆ db-6").Replace(drawn)},
+		"a pod is missing": {console.EvictionReport{Allowed: true}, func(f *facts.Facts) {
+			f.StatefulSets = append(f.StatefulSets, *testenv.AStatefulSet("db", 11).In("shop").StatefulSet)
+			f.Pods = slices.Delete(f.Pods, 10, 11)
+		}, "eviction of shop/db-2: allowed now\n" + strings.ReplaceAll(drawn, "  ○ db-10", "")},
 		"without groups": {console.EvictionReport{Allowed: true}, func(f *facts.Facts) { f.Divided[0].Spec.Groups = nil }, "eviction of shop/db-2: allowed now\n"},
 		"of other pods":  {console.EvictionReport{Allowed: true}, func(f *facts.Facts) { f.Pods[2].Labels = nil }, "eviction of shop/db-2: allowed now\n"},
 		"owners that are not read": {console.EvictionReport{Allowed: true}, func(f *facts.Facts) {

@@ -17,7 +17,7 @@ import (
 )
 
 // DrainParts are the facts that PlanDrain needs, of all namespaces.
-var DrainParts = append(slices.Clone(HomeParts), facts.Budgets, facts.Divided, facts.DisruptionBudgets)
+var DrainParts = append(slices.Clone(HomeParts), facts.StatefulSets, facts.Budgets, facts.Divided, facts.DisruptionBudgets, facts.Books)
 
 // Outcome is what becomes of a pod whose node is drained.
 type Outcome string

@@ -26,7 +26,7 @@ type EvictionReport struct {
 	Message string `json:"message,omitempty"`
 	// Causes are the single budgets that refuse.
 	Causes []string `json:"causes,omitempty"`
-	// Budgets are those with groups that cover the pod, and their pods. They are as old as the status of budgets.
+	// Budgets are those with groups that cover the pod, and their pods. What these may do is an estimate: the answer counts.
 	Budgets []budgetNow    `json:"budgets,omitempty"`
 	Unread  []facts.Unread `json:"unread,omitempty"`
 }

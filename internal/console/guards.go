@@ -4,15 +4,18 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/groups"
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -30,16 +33,31 @@ type guard struct {
 // guards are the pods and the budgets of each namespace, and the groups of each pod.
 type guards struct {
 	pods   map[string][]*corev1.Pod
+	sets   map[types.NamespacedName]*appsv1.StatefulSet
 	whole  map[string][]*guard
 	groups map[types.NamespacedName][]*guard
+	book   ledger.Book // pods that were let go and are not yet seen to be gone
 }
 
 // guardsOf returns the budgets of the facts. One that cannot be read covers nothing here; the
 // command status names it.
 func guardsOf(f *facts.Facts) guards {
-	g := guards{map[string][]*corev1.Pod{}, map[string][]*guard{}, map[types.NamespacedName][]*guard{}}
+	g := guards{
+		map[string][]*corev1.Pod{}, map[types.NamespacedName]*appsv1.StatefulSet{}, map[string][]*guard{}, map[types.NamespacedName][]*guard{},
+		ledger.Book{Entries: map[string]ledger.Entry{}},
+	}
 	for i := range f.Pods {
 		g.pods[f.Pods[i].Namespace] = append(g.pods[f.Pods[i].Namespace], &f.Pods[i])
+	}
+	for i := range f.StatefulSets {
+		g.sets[types.NamespacedName{Namespace: f.StatefulSets[i].Namespace, Name: f.StatefulSets[i].Name}] = &f.StatefulSets[i]
+	}
+	for _, b := range f.Books {
+		for _, e := range b.Entries {
+			if use := ledger.Use(e.Use); use != ledger.Placed {
+				g.book.Entries[string(e.UID)] = ledger.Entry{Use: use, Expires: e.Expires.Time}
+			}
+		}
 	}
 	for i := range f.Budgets {
 		b := &f.Budgets[i]
@@ -66,7 +84,8 @@ func guardsOf(f *facts.Facts) guards {
 	return g
 }
 
-// divide adds a guard for each group of a budget, by the pods that there are.
+// divide adds a guard for each group of a budget, by the pods that there are and those that StatefulSets lack. Of other
+// workloads, what is missing is not known here.
 func (g guards) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now time.Time) {
 	object := budget.Undivided(of)
 	matcher, err := budget.MatcherOf(object)
@@ -74,20 +93,25 @@ func (g guards) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now ti
 	if err != nil {
 		return
 	}
-	var m budget.Members
-	living := map[string]int32{}
+	m := budget.Members{Sizes: groups.Sizes{At: map[string]int32{}}}
+	living := map[workload.Target]map[string]int32{}
 	for _, pod := range g.pods[of.Namespace] {
 		// The successor of a pod of a StatefulSet is made when the pod has gone: its place lacks a pod until then.
 		owner, _ := workload.OwnerOf(pod)
 		if (workload.Alive(pod) || owner.Kind == "StatefulSet" && !workload.Ended(pod)) && matcher.Covers(pod, nil) {
 			place := groups.PlaceOf(of.Spec.Groups, pod)
-			living[place]++
+			if living[owner] == nil {
+				living[owner] = map[string]int32{}
+			}
+			living[owner][place]++
 			m.Places, whole.Pods = append(m.Places, place), append(whole.Pods, budget.PodOf(pod, whole.Rules.Stable, now))
 		}
 	}
-	m.Sizes.At = living
+	for owner, at := range living {
+		m.Sizes.Add(of.Spec.Groups, g.workload(of.Namespace, owner, at))
+	}
 	for _, b := range budget.Split(whole, of.Spec.Groups, m, nil) {
-		n := budget.Count(b, budget.Input{}.Book, now)
+		n := budget.Count(b, g.book, now)
 		one := &guard{
 			name: "DistributedPodDisruptionBudget/" + of.Name, most: n.Total - n.Desired, left: n.Allowed,
 			exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
@@ -103,6 +127,22 @@ func (g guards) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now ti
 			g.groups[at] = append(g.groups[at], one)
 		}
 	}
+}
+
+// workload returns how many pods a StatefulSet wants; of another workload, how many live.
+func (g guards) workload(namespace string, owner workload.Target, living map[string]int32) groups.Workload {
+	w := groups.Workload{Living: living}
+	if set := g.sets[types.NamespacedName{Namespace: namespace, Name: owner.Name}]; set != nil && owner.Group == appsv1.GroupName && owner.Kind == "StatefulSet" {
+		w.Set, w.Wants, w.Labels = set.Name, ptr.Deref(set.Spec.Replicas, 1), set.Spec.Template.Labels
+		if set.Spec.Ordinals != nil {
+			w.Start = set.Spec.Ordinals.Start
+		}
+		return w
+	}
+	for _, n := range living {
+		w.Wants += n
+	}
+	return w
 }
 
 func guardOf(b *policyv1.PodDisruptionBudget) *guard {

@@ -15,7 +15,7 @@ import (
 )
 
 // Parts are the facts that Plan needs, without events.
-var Parts = slices.Concat(console.StatusParts, []facts.Part{facts.Pods, facts.DisruptionBudgets, facts.ReplicaSets})
+var Parts = slices.Concat(console.StatusParts, []facts.Part{facts.Pods, facts.DisruptionBudgets, facts.ReplicaSets, facts.StatefulSets})
 
 // Section is a part of the page.
 type Section string
@@ -70,7 +70,7 @@ var sections = map[string][]Section{
 	facts.Nodes.Kind: {Addresses}, facts.Pools.Kind: {Addresses}, facts.Kept.Kind: {Addresses, Workloads}, facts.Loans.Kind: {Addresses, Workloads},
 	facts.Pods.Kind: {Addresses, Workloads, Budgets}, facts.States.Kind: {Workloads}, facts.Events.Kind: {Workloads}, facts.Spreads.Kind: {Spreads},
 	facts.Budgets.Kind: {Budgets}, facts.Divided.Kind: {Budgets}, facts.DisruptionBudgets.Kind: {Budgets}, facts.ReplicaSets.Kind: {Budgets},
-	facts.Books.Kind: {Budgets},
+	facts.StatefulSets.Kind: {Budgets}, facts.Books.Kind: {Budgets},
 }
 
 // unread says at each section what it lacks.
