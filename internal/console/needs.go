@@ -97,8 +97,8 @@ func webhooks(f *facts.Facts) (found []Problem) {
 func nodes(f *facts.Facts, lines []NodeLine) []Problem {
 	var found []Problem
 	var foreign []string
-	for _, line := range lines {
-		if !line.Ready {
+	for i, line := range lines {
+		if !line.Ready && (i == 0 || lines[i-1].Node != line.Node) { // a node has a line for each network
 			found = append(found, Problem{Attention, "Node " + line.Node, "NodeNotReady", "the node is not Ready", "kubectl describe node " + line.Node})
 		}
 		if line.Network == "" && line.Agent == "Ready" && read(f, facts.Pools) {

@@ -102,6 +102,11 @@ func TestStatus(t *testing.T) {
 		"a node has its settings": {func(f *facts.Facts) {
 			f.Pools[0].Status.Conditions = condition(limpetv1alpha1.ConditionConfigured, metav1.ConditionTrue, limpetv1alpha1.ReasonApplied)
 		}, nil},
+		"a node of two networks is not Ready": {func(f *facts.Facts) {
+			f.Pools = append(f.Pools, f.Pools[0])
+			f.Pools[2].Status.Network = "second"
+			f.Nodes[0] = *testenv.ANode("n1").NotReady().Node
+		}, []string{"Attention NodeNotReady"}},
 		"a pool of a node that is gone": {func(f *facts.Facts) { f.Pools[0].Status.Node = "n9" }, []string{"Attention NoPool", "Attention NodeGone"}},
 		"a pod waits for its node": {func(f *facts.Facts) {
 			f.States = []appsv1beta1.PersistentPodState{{Status: appsv1beta1.PersistentPodStateStatus{

@@ -24,7 +24,7 @@ func Status(w io.Writer, s Style, r console.StatusReport) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d", n.Node, ready, n.Agent, or(n.Network), n.Total, n.Attached, n.Reserved, n.Free))
 	}
 	table(w, "NODE\tSTATUS\tAGENT\tNETWORK\tTOTAL\tATTACHED\tRESERVED\tFREE", rows)
-	fmt.Fprintf(w, "\n%s PersistentPodStates, %s PodUnavailableBudgets, %s WorkloadSpreads\n",
+	fmt.Fprintf(w, "\n%s PersistentPodStates, %s budgets, %s WorkloadSpreads\n",
 		number(r.Workloads), number(r.Budgets), number(r.Spreads))
 	if n := r.Rebuilt; n != nil {
 		fmt.Fprintf(w, "rebuilt pods: %d kept, %d moved, %d lost their address\n", n.Kept, n.Moved, n.Lost)
