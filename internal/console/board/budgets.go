@@ -66,8 +66,8 @@ type guards struct {
 	unready map[string][]*corev1.Pod
 	// asked is who asked for a pod that may go.
 	asked map[key]holder
-	// waiting are the refused requests by the budgets that they are about. A book has the UID of its budget as its name,
-	// and may be that of several budgets: decisions about a pod name them.
+	// waiting are the refused requests by the budgets of their pods. The budgets of a namespace share a book: refusals of a pod
+	// name its budgets.
 	waiting map[key][]holder
 	// rings are the places of budgets with groups.
 	rings map[key][]console.PodNow
@@ -146,7 +146,7 @@ func (g guards) read(book *limpetv1alpha1.DisruptionBook) {
 	named := map[string][]string{}
 	for _, d := range book.Decisions {
 		for _, b := range d.Budgets {
-			if !slices.Contains(named[d.Pod], b) && len(named[d.Pod]) < mostHolders {
+			if d.Verdict == string(budget.Refused) && !slices.Contains(named[d.Pod], b) && len(named[d.Pod]) < mostHolders {
 				named[d.Pod] = append(named[d.Pod], b)
 			}
 		}
