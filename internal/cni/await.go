@@ -144,7 +144,7 @@ func (m *pendingMarker) create() bool {
 	return err == nil
 }
 
-// cancelled reports whether a DEL has removed the file. The caller holds the lock.
+// cancelled reports whether a DEL has removed the file. Only while the caller holds the lock, none can do so a moment later.
 func (m *pendingMarker) cancelled() bool {
 	if m == nil {
 		return false

@@ -129,7 +129,8 @@ var noteOptions = &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(
 	return a
 }}
 
-// end completes the entry. A verb that fails has done nothing, whatever was noted before.
+// end completes the entry. An error takes the place of what was noted: the verb has done nothing, but a DEL may have ended its
+// attachment.
 func (l *logEntry) end(err error, notes []byte, took time.Duration) {
 	l.Millis = math.Round(float64(took)/float64(time.Millisecond/100)) / 100
 	for note := range bytes.Lines(notes) {

@@ -9,7 +9,8 @@
 //	Versions    which version of each program runs where
 //	PlanRelease which reservations a user gives up; Ask marks them
 //	Trial       whether a rebuilt pod keeps node and address; Run makes a namespace for that, and removes it
+//	Join        lets the controller read the budgets of another cluster; Leave and DeclareGone end that
 //
-// All but Eviction, Ask and Run are pure functions from facts to a report; nothing but Ask and Run writes. A report is printed as a table, or
-// as JSON or YAML with the names of its fields.
+// Ask, Run, Join, Leave and DeclareGone write. All others but Eviction are pure functions from facts to a report, which is printed
+// as a table, or as JSON or YAML with the names of its fields.
 package console

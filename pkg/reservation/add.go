@@ -53,8 +53,8 @@ const (
 	Claim
 )
 
-// AddDecision is the outcome of PlanAdd. The caller stores RefusedBy although the ADD fails, and applies all other
-// fields only when the ADD succeeds.
+// AddDecision is the outcome of PlanAdd. The caller stores RefusedBy or RefusedByReserved although the ADD fails, and applies all
+// other fields only when the ADD succeeds.
 type AddDecision struct {
 	Verdict AddVerdict
 	// Err says why the ADD is refused.
