@@ -100,7 +100,7 @@ other one still runs, both sides may let a pod go. The account limpet-peer in th
 				}
 			}
 			err = console.Leave(cmd.Context(), here, args[0])
-			if err != nil && !(errors.Is(err, console.ErrNoPeer) && len(changed) > 0) { // it may have left before it was gone
+			if err != nil && (len(changed) == 0 || !errors.Is(err, console.ErrNoPeer)) { // it may have left before it was gone
 				return err
 			}
 			fmt.Fprintf(c.out, "The controller no longer reads the budgets of cluster %s.\n", args[0])

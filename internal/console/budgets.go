@@ -68,7 +68,7 @@ func Budgets(f *facts.Facts, name string) BudgetReport {
 	add := func(b budgetNow, of *limpetv1alpha1.BudgetGroups) {
 		switch name {
 		case b.Name:
-			b.Places = guardsOf(f).places(b, of, f.Now)
+			b.Places = limitsOf(f).places(b, of, f.Now)
 		case "":
 		default:
 			return
@@ -101,7 +101,7 @@ func Rings(f *facts.Facts) (all []budgetNow) {
 	if f.Unknown(BudgetParts...) != "" {
 		return nil
 	}
-	g := guardsOf(f)
+	g := limitsOf(f)
 	for i := range f.Divided {
 		if of := f.Divided[i].Spec.Groups; of != nil {
 			b := dividedNow(&f.Divided[i])
@@ -130,10 +130,10 @@ func dividedNow(b *limpetv1alpha1.DistributedPodDisruptionBudget) budgetNow {
 }
 
 // places returns the pods of a budget in the order of its places.
-func (g guards) places(b budgetNow, of *limpetv1alpha1.BudgetGroups, now time.Time) (all []PodNow) {
+func (g limits) places(b budgetNow, of *limpetv1alpha1.BudgetGroups, now time.Time) (all []PodNow) {
 	title, in := b.Kind+"/"+b.Name, map[string][]PodNow{}
 	for _, pod := range g.pods[b.Namespace] {
-		covered := !workload.Ended(pod) && slices.ContainsFunc(g.of(pod), func(one *guard) bool {
+		covered := !workload.Ended(pod) && slices.ContainsFunc(g.of(pod), func(one *limit) bool {
 			return one.name == title || strings.HasPrefix(one.name, title+" (")
 		})
 		if !covered {
@@ -155,11 +155,11 @@ func (g guards) places(b budgetNow, of *limpetv1alpha1.BudgetGroups, now time.Ti
 }
 
 // stance is that of a pod among its budgets.
-func (g guards) stance(pod *corev1.Pod, now time.Time) Stance {
+func (g limits) stance(pod *corev1.Pod, now time.Time) Stance {
 	if e, gone := g.book.Entries[string(pod.UID)]; !workload.Ready(pod) || pod.DeletionTimestamp != nil || gone && e.Holds(now) {
 		return Away
 	}
-	if slices.ContainsFunc(g.needs(pod), func(one *guard) bool { return one.left < 1 }) {
+	if slices.ContainsFunc(g.needs(pod), func(one *limit) bool { return one.left < 1 }) {
 		return MustStay
 	}
 	return MayGo

@@ -20,9 +20,9 @@ import (
 	"github.com/limpet-io/limpet/internal/console/facts"
 )
 
-// MostLog bounds one log, in bytes, and logTimeout how long a node is waited for, which may be dead. Of atOnce nodes the
+// MostLog bounds one log, in bytes, and logTimeout how long a node is waited for, which may be dead. Of nodesTogether nodes the
 // logs are read at a time.
-const MostLog, logTimeout, atOnce = 4 << 20, 10 * time.Second, 16
+const MostLog, logTimeout, nodesTogether = 4 << 20, 10 * time.Second, 16
 
 // Bundle is what a support bundle is made from.
 type Bundle struct {
@@ -137,7 +137,7 @@ type logFile struct {
 
 // addLogs adds the logs of all pods as they come.
 func (a *archive) addLogs(pods []corev1.Pod, read func(*corev1.Pod) []logFile) {
-	slots, done := make(chan struct{}, atOnce), make(chan []logFile)
+	slots, done := make(chan struct{}, nodesTogether), make(chan []logFile)
 	for i := range pods {
 		go func() {
 			slots <- struct{}{}

@@ -50,7 +50,7 @@ type Drained struct {
 	Wave int `json:"wave"`
 	// Blocked says why the pod cannot go.
 	Blocked string   `json:"blocked,omitempty"`
-	needs   []*guard // of the names in Budgets
+	needs   []*limit // of the names in Budgets
 }
 
 // DrainReport is the plan of a drain.
@@ -78,7 +78,7 @@ func PlanDrain(f *facts.Facts, nodes []string) (DrainReport, error) {
 			return r, fmt.Errorf("node %s does not exist: kubectl get nodes lists the nodes", name)
 		}
 	}
-	guards := guardsOf(f)
+	all := limitsOf(f)
 	for i := range f.Pods {
 		pod := &f.Pods[i]
 		if !slices.Contains(nodes, pod.Spec.NodeName) || workload.Ended(pod) {
@@ -87,7 +87,7 @@ func PlanDrain(f *facts.Facts, nodes []string) (DrainReport, error) {
 		d := Drained{Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName, Retains: retains(pod)}
 		d.Outcome, d.Why = outcome(f, pod, nodes)
 		if d.Outcome != Stays {
-			d.needs = guards.needs(pod)
+			d.needs = all.needs(pod)
 		}
 		for _, one := range d.needs {
 			d.Budgets = append(d.Budgets, one.name)

@@ -20,8 +20,8 @@ import (
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
 
-// guard is a budget of any kind, or a group of one, with the units that it has.
-type guard struct {
+// limit is a budget of any kind, or a group of one, with the units that it has.
+type limit struct {
 	name    string
 	covers  func(pod *corev1.Pod) bool // nil for a group
 	exempts func(pod *corev1.Pod) bool
@@ -30,21 +30,21 @@ type guard struct {
 	most, left, held int32
 }
 
-// guards are the pods and the budgets of each namespace, and the groups of each pod.
-type guards struct {
+// limits are the pods and the budgets of each namespace, and the groups of each pod.
+type limits struct {
 	pods   map[string][]*corev1.Pod
 	sets   map[types.NamespacedName]*appsv1.StatefulSet
-	whole  map[string][]*guard
-	groups map[types.NamespacedName][]*guard
+	whole  map[string][]*limit
+	groups map[types.NamespacedName][]*limit
 	book   ledger.Book // pods that were let go and are not yet seen to be gone
 }
 
-// guardsOf returns the budgets of the facts. One that cannot be read covers nothing here; the
+// limitsOf returns the budgets of the facts. One that cannot be read covers nothing here; the
 // command status names it.
-func guardsOf(f *facts.Facts) guards {
-	g := guards{
-		map[string][]*corev1.Pod{}, map[types.NamespacedName]*appsv1.StatefulSet{}, map[string][]*guard{}, map[types.NamespacedName][]*guard{},
-		ledger.Book{Entries: map[string]ledger.Entry{}},
+func limitsOf(f *facts.Facts) limits {
+	g := limits{
+		pods: map[string][]*corev1.Pod{}, sets: map[types.NamespacedName]*appsv1.StatefulSet{}, whole: map[string][]*limit{},
+		groups: map[types.NamespacedName][]*limit{}, book: ledger.Book{Entries: map[string]ledger.Entry{}},
 	}
 	for i := range f.Pods {
 		g.pods[f.Pods[i].Namespace] = append(g.pods[f.Pods[i].Namespace], &f.Pods[i])
@@ -65,7 +65,7 @@ func guardsOf(f *facts.Facts) guards {
 		if err != nil {
 			continue
 		}
-		g.whole[b.Namespace] = append(g.whole[b.Namespace], &guard{
+		g.whole[b.Namespace] = append(g.whole[b.Namespace], &limit{
 			name:    "PodUnavailableBudget/" + b.Name,
 			covers:  func(pod *corev1.Pod) bool { return matcher.Covers(pod, f.Chain(pod)) },
 			exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
@@ -77,16 +77,16 @@ func guardsOf(f *facts.Facts) guards {
 	}
 	for i := range f.DisruptionBudgets {
 		b := &f.DisruptionBudgets[i]
-		if one := guardOf(b); one != nil {
+		if one := limitOf(b); one != nil {
 			g.whole[b.Namespace] = append(g.whole[b.Namespace], one)
 		}
 	}
 	return g
 }
 
-// divide adds a guard for each group of a budget, by the pods that there are and those that StatefulSets lack. Of other
+// divide adds a limit for each group of a budget, by the pods that there are and those that StatefulSets lack. Of other
 // workloads, what is missing is not known here.
-func (g guards) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now time.Time) {
+func (g limits) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now time.Time) {
 	object := budget.Undivided(of)
 	matcher, err := budget.MatcherOf(object)
 	whole, _ := budget.Of(object)
@@ -112,7 +112,7 @@ func (g guards) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now ti
 	}
 	for _, b := range budget.Split(whole, of.Spec.Groups, m, nil) {
 		n := budget.Count(b, g.book, now)
-		one := &guard{
+		one := &limit{
 			name: "DistributedPodDisruptionBudget/" + of.Name, most: n.Total - n.Desired, left: n.Allowed,
 			exempts: func(pod *corev1.Pod) bool { return matcher.Exempts(pod) },
 		}
@@ -130,7 +130,7 @@ func (g guards) divide(of *limpetv1alpha1.DistributedPodDisruptionBudget, now ti
 }
 
 // workload returns how many pods a StatefulSet wants; of another workload, how many live.
-func (g guards) workload(namespace string, owner workload.Target, living map[string]int32) groups.Workload {
+func (g limits) workload(namespace string, owner workload.Target, living map[string]int32) groups.Workload {
 	w := groups.Workload{Living: living}
 	if set := g.sets[types.NamespacedName{Namespace: namespace, Name: owner.Name}]; set != nil && owner.Group == appsv1.GroupName && owner.Kind == "StatefulSet" {
 		w.Set, w.Wants, w.Labels = set.Name, ptr.Deref(set.Spec.Replicas, 1), set.Spec.Template.Labels
@@ -145,12 +145,12 @@ func (g guards) workload(namespace string, owner workload.Target, living map[str
 	return w
 }
 
-func guardOf(b *policyv1.PodDisruptionBudget) *guard {
+func limitOf(b *policyv1.PodDisruptionBudget) *limit {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	if err != nil {
 		return nil
 	}
-	return &guard{
+	return &limit{
 		name:    "PodDisruptionBudget/" + b.Name,
 		covers:  func(pod *corev1.Pod) bool { return selector.Matches(labels.Set(pod.Labels)) },
 		exempts: func(*corev1.Pod) bool { return false },
@@ -159,7 +159,7 @@ func guardOf(b *policyv1.PodDisruptionBudget) *guard {
 }
 
 // of returns the budgets and groups that cover a pod.
-func (g guards) of(pod *corev1.Pod) []*guard {
+func (g limits) of(pod *corev1.Pod) []*limit {
 	all := slices.Clone(g.groups[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}])
 	for _, one := range g.whole[pod.Namespace] {
 		if one.covers(pod) {
@@ -170,8 +170,8 @@ func (g guards) of(pod *corev1.Pod) []*guard {
 }
 
 // needs returns those that a pod needs a unit of; a pod that terminates needs none.
-func (g guards) needs(pod *corev1.Pod) []*guard {
-	return slices.DeleteFunc(g.of(pod), func(one *guard) bool { return pod.DeletionTimestamp != nil || one.exempts(pod) })
+func (g limits) needs(pod *corev1.Pod) []*limit {
+	return slices.DeleteFunc(g.of(pod), func(one *limit) bool { return pod.DeletionTimestamp != nil || one.exempts(pod) })
 }
 
 // waves gives each pod the wave in which it can go, and returns their number. The first wave has
@@ -205,7 +205,7 @@ func waves(pods []Drained) int {
 // leastWaves returns how many waves the pods that can go need in any order: of each budget and each group, no more go
 // in one wave than may be away at a time.
 func leastWaves(pods []Drained) (least int) {
-	going := map[*guard]int32{}
+	going := map[*limit]int32{}
 	for _, d := range pods {
 		if d.Wave > 0 {
 			for _, one := range d.needs {

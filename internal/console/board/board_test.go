@@ -234,7 +234,8 @@ func TestBudgets(t *testing.T) {
 			Entries:    limpetv1alpha1.DisruptionEntries{{Pod: "web-1", By: "alice", Since: metav1.NewMicroTime(now)}},
 			Waiting:    limpetv1alpha1.WaitingRequests{{Pod: "web-4", By: "bob"}, {Pod: "db-0", By: "carol"}},
 			Decisions: limpetv1alpha1.BookedDecisions{
-				{Pod: "web-4", Verdict: "Refused", Budgets: []string{"web", "dpdb/sites"}}, {Pod: "web-4", Verdict: "Allowed", Budgets: []string{"api"}},
+				{Pod: "web-4", Verdict: "Refused", Budgets: []string{"web", "dpdb/sites"}},
+				{Pod: "web-4", Verdict: "Allowed", Budgets: []string{"api"}},
 				{Pod: "db-0", Verdict: "Refused", Budgets: []string{"db"}},
 			},
 		}},

@@ -59,8 +59,8 @@ type site struct {
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
-// guards are the facts that budgets need, by the names of pods and budgets.
-type guards struct {
+// lists are the facts that budgets need, by the names of pods and budgets.
+type lists struct {
 	facts *facts.Facts
 	// unready are pods of a namespace that are not available.
 	unready map[string][]*corev1.Pod
@@ -75,7 +75,7 @@ type guards struct {
 
 // budgets returns all budgets in the order of their names. The board makes only those that it keeps.
 func budgets(f *facts.Facts) []sized[Budget] {
-	g := guards{f, map[string][]*corev1.Pod{}, map[key]holder{}, map[key][]holder{}, map[key][]console.PodNow{}}
+	g := lists{f, map[string][]*corev1.Pod{}, map[key]holder{}, map[key][]holder{}, map[key][]console.PodNow{}}
 	pods, work := map[string]int{}, map[string]int{}
 	for i := range f.Pods {
 		p := &f.Pods[i]
@@ -126,7 +126,7 @@ func (r Budget) cut(most int) Budget {
 }
 
 // draw draws the budgets with groups. The work is how many pods a namespace has, times its budgets.
-func (g guards) draw(work map[string]int) {
+func (g lists) draw(work map[string]int) {
 	few := *g.facts
 	few.Divided = slices.DeleteFunc(slices.Clone(few.Divided), func(b limpetv1alpha1.DistributedPodDisruptionBudget) bool {
 		return work[b.Namespace] > mostWork
@@ -137,7 +137,7 @@ func (g guards) draw(work map[string]int) {
 }
 
 // read adds what a book tells.
-func (g guards) read(book *limpetv1alpha1.DisruptionBook) {
+func (g lists) read(book *limpetv1alpha1.DisruptionBook) {
 	for _, e := range book.Entries {
 		if e.Pod != "" {
 			g.asked[key{book.Namespace, e.Pod}] = holder{By: short(e.By), Since: new(metav1.NewTime(e.Since.Time))}
@@ -164,7 +164,7 @@ func (g guards) read(book *limpetv1alpha1.DisruptionBook) {
 const mostUnready = 200
 
 // own returns a PodUnavailableBudget. Its units are held by pods that may go, and by pods that are not available.
-func (g guards) own(b *policyv1beta1.PodUnavailableBudget) Budget {
+func (g lists) own(b *policyv1beta1.PodUnavailableBudget) Budget {
 	s := &b.Status
 	r := Budget{
 		Kind: "PodUnavailableBudget", Namespace: b.Namespace, Name: b.Name,
@@ -191,7 +191,7 @@ func (g guards) own(b *policyv1beta1.PodUnavailableBudget) Budget {
 }
 
 // divided returns a DistributedPodDisruptionBudget, as a PodUnavailableBudget of all its groups.
-func (g guards) divided(b *limpetv1alpha1.DistributedPodDisruptionBudget) Budget {
+func (g lists) divided(b *limpetv1alpha1.DistributedPodDisruptionBudget) Budget {
 	s := &b.Status
 	r := g.own(budget.Undivided(b))
 	r.Kind, r.Name = "DistributedPodDisruptionBudget", b.Name
@@ -219,7 +219,7 @@ func siteOf(name string, share int32, problem string, since *metav1.Time) site {
 }
 
 // foreign returns a PodDisruptionBudget.
-func (g guards) foreign(b *policyv1.PodDisruptionBudget) Budget {
+func (g lists) foreign(b *policyv1.PodDisruptionBudget) Budget {
 	s := &b.Status
 	r := Budget{
 		Kind: "PodDisruptionBudget", Namespace: b.Namespace, Name: b.Name,
@@ -236,7 +236,7 @@ func (g guards) foreign(b *policyv1.PodDisruptionBudget) Budget {
 }
 
 // unavailable adds the pods of a budget that are not available.
-func (g guards) unavailable(held map[string]holder, namespace string, covers func(*corev1.Pod) bool) {
+func (g lists) unavailable(held map[string]holder, namespace string, covers func(*corev1.Pod) bool) {
 	for _, p := range g.unready[namespace] {
 		if _, ok := held[p.Name]; !ok && covers(p) {
 			h := holder{Pod: p.Name, Why: "is not available: " + console.PodState(p), Since: &p.CreationTimestamp}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/console/facts"
+	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/platform/fit"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -208,7 +209,7 @@ func addLent(f *facts.Facts, of func(node string) map[netip.Addr]Used) {
 	for i := range f.Loans {
 		b := &f.Loans[i]
 		for text := range strings.SplitSeq(b.Spec.IPs, ",") {
-			if a, ok := address(text); ok && (b.Status.Phase == "Lent" || b.Status.Phase == "Ending") {
+			if a, ok := address(text); ok && slices.Contains([]loan.Phase{loan.Lent, loan.Ending}, loan.Phase(b.Status.Phase)) {
 				of(b.Status.Home)[a] = Used{IP: text, Use: Lent, Pod: short(b.Namespace + "/" + b.Spec.Pod), Other: short(b.Status.Borrower), address: a}
 			}
 		}
