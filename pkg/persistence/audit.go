@@ -71,7 +71,7 @@ func (s *Store) Audit(ctx context.Context, see func(Record)) (Report, error) {
 		if err := s.auditFiles(&r, ss); err != nil {
 			return err
 		}
-		_, err := ss.transact(false, func(t *Tx) error {
+		_, err := ss.within(false, func(t *Tx) error {
 			r.Recoveries = t.Recoveries()
 			r.auditEntries(t, see)
 			return nil

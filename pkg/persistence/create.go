@@ -157,7 +157,7 @@ func (s *Store) build(records reservation.Records, left Salvaged) error {
 		return fmt.Errorf("create state: %w", err)
 	}
 	h := header{fold: fold, generation: max(left.generation, m.generation, s.firstGeneration()) + 1}
-	used, _, err := t.layers.write(temp, h.generation)
+	used, _, err := t.layers.write(temp)
 	if err == nil {
 		err = reserve(temp)
 	}

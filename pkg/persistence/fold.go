@@ -131,14 +131,14 @@ func (ss *session) missing() (all *layers, ok bool) {
 // apply writes changes into a fold, and returns how many of its bytes are in use, and how many of these are in free pages.
 func (ss *session) apply(path string, changed *layers) (used, free int64, err error) {
 	unmap(ss.tx)
-	return changed.write(path, ss.journal.last)
+	return changed.write(path)
 }
 
-// write writes changes into a fold, and its generation and schema. It returns how many bytes up to the last page that was ever
+// write writes changes into a fold, and its schema. It returns how many bytes up to the last page that was ever
 // used, and how many of these are in free pages.
-func (l *layers) write(path string, generation uint64) (used, free int64, err error) {
+func (l *layers) write(path string) (used, free int64, err error) {
 	err = guarded(path, nil, &bolt.Options{Timeout: 1}, func(db *bolt.DB) error {
-		if err := l.writeAll(db, generation); err != nil {
+		if err := l.writeAll(db); err != nil {
 			return err
 		}
 		stats := db.Stats()
@@ -150,13 +150,13 @@ func (l *layers) write(path string, generation uint64) (used, free int64, err er
 
 // writeAll writes only so many changes in one transaction as take little memory: the last one syncs them all, and no journal stands
 // on the fold yet.
-func (l *layers) writeAll(db *bolt.DB, generation uint64) error {
+func (l *layers) writeAll(db *bolt.DB) error {
 	for all := l.changes(); ; all = all[writtenAtOnce:] {
 		part := all[:min(len(all), writtenAtOnce)]
 		db.NoSync, db.NoFreelistSync = len(part) < len(all), len(part) < len(all)
 		err := db.Update(func(tx *bolt.Tx) error {
 			unmap(tx)
-			return write(tx, part, generation)
+			return write(tx, part)
 		})
 		if err != nil || !db.NoSync {
 			return err
@@ -164,8 +164,8 @@ func (l *layers) writeAll(db *bolt.DB, generation uint64) error {
 	}
 }
 
-// write writes changes into the buckets of a fold, and its generation and schema.
-func write(tx *bolt.Tx, changes []change, generation uint64) error {
+// write writes changes into the buckets of a fold, and its schema.
+func write(tx *bolt.Tx, changes []change) error {
 	var open [maxBuckets]*bolt.Bucket
 	for n, name := range buckets {
 		b, err := tx.CreateBucketIfNotExists(name)
@@ -183,7 +183,7 @@ func write(tx *bolt.Tx, changes []change, generation uint64) error {
 		}
 	}
 	meta, v := tx.Bucket(bucketMeta), binary.BigEndian.AppendUint32(nil, schema)
-	err = errors.Join(err, meta.Put(keyGeneration, binary.BigEndian.AppendUint64(nil, generation)), meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
+	err = errors.Join(err, meta.Put(keySchema, v), meta.Put(keySchemaSum, schemaSum(v)))
 	if err != nil {
 		return fmt.Errorf("write fold: %w", err)
 	}

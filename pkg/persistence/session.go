@@ -77,8 +77,8 @@ func (ss *session) openFold(path string, flag int, mode os.FileMode) (*os.File, 
 	return f, nil
 }
 
-// transact runs fn in one transaction on the open state.
-func (ss *session) transact(writable bool, fn func(*Tx) error) (*Tx, error) {
+// within runs fn in one transaction on the open state. It commits nothing.
+func (ss *session) within(writable bool, fn func(*Tx) error) (*Tx, error) {
 	t := &Tx{base: ss.tx, layers: &ss.layers, writable: writable}
 	return t, fn(t)
 }

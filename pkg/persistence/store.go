@@ -119,7 +119,7 @@ func (s *Store) update(fn func(*Tx) error) (synced func() error, err error) {
 // transact runs fn in one read-write transaction on the state that there is.
 func (s *Store) transact(fn func(*Tx) error) (synced func() error, err error) {
 	err = s.use(os.O_RDWR, func(ss *session) error {
-		t, err := ss.transact(true, fn)
+		t, err := ss.within(true, fn)
 		if err == nil {
 			err = ss.commit(t)
 		}

@@ -37,7 +37,6 @@ var (
 
 	keySchema     = []byte("schema")
 	keySchemaSum  = []byte("schemasum")
-	keyGeneration = []byte("generation")
 	keyRecoveries = []byte("recoveries")
 )
 

@@ -13,7 +13,7 @@ import (
 // ErrNoState on a node without a state.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	err := s.read(ctx, func(ss *session) error {
-		_, err := ss.transact(false, fn)
+		_, err := ss.within(false, fn)
 		return err
 	})
 	if s.rebuild == nil || !LostOrDamaged(err) {
