@@ -28,13 +28,13 @@ func (a *Agent) round(ctx context.Context) {
 	if full || !a.pluginInstalled.Load() {
 		a.step("install", func() error { return a.installPlugin(ctx) })
 	}
-	if a.OwnNetwork && a.cluster.knowsNodes() && (full || !a.networkSettled.Load()) {
+	if a.OwnNetwork && a.knowsCluster() && (full || !a.networkSettled.Load()) {
 		a.step("network", func() error { return a.setUpNetwork(ctx) })
 	}
-	if a.Flannel && a.cluster.knowsNodes() && (full || a.wantsBridge()) {
+	if a.Flannel && a.knowsCluster() && (full || a.wantsBridge()) {
 		a.step("network", func() error { return a.followFlannel(ctx) })
 	}
-	if a.Shared && a.cluster.knowsNodes() && full {
+	if a.Shared && a.knowsCluster() && full {
 		a.step("network", a.followShared)
 	}
 	if a.Adopt {
@@ -65,6 +65,12 @@ func (a *Agent) round(ctx context.Context) {
 		a.step("leftovers", func() error { return a.removeLeftovers(now) })
 		a.nextAudit = now.Add(max(a.AuditPeriod, auditShare*a.Clock.Since(start)))
 	}
+}
+
+// knowsCluster reports whether the network can be decided. The settings and loans come a moment after the nodes, and are not
+// waited for: routes must not depend on an optional kind.
+func (a *Agent) knowsCluster() bool {
+	return a.cluster.knowsNodes() && (a.cluster.nets.HasSynced() && a.cluster.loans.HasSynced() || a.Clock.Since(a.started) >= fullPeriod)
 }
 
 // lend makes the routes that a loan moves, and wakes the loop that carries out loans. The round that follows runs no other
