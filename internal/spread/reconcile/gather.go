@@ -121,8 +121,8 @@ func matchOf(pod *corev1.Pod) (appsv1beta1.Match, error) {
 }
 
 // nearer names the spread that a pod has by its annotation, if the target of that spread is nearer
-// to the pod than the target of this one; "" for none. The webhook chooses likewise, so that two
-// spreads never give one pod to each other in turn.
+// to the pod than the target of this one, or is the same and its name comes first; "" for none. The
+// webhook chooses likewise, so that two spreads never give one pod to each other in turn.
 func (r *Reconciler) nearer(ctx context.Context, ws *appsv1beta1.WorkloadSpread, pod *corev1.Pod) string {
 	match, err := matchOf(pod)
 	if err != nil || match.Name == ws.Name {
@@ -137,18 +137,18 @@ func (r *Reconciler) nearer(ctx context.Context, ws *appsv1beta1.WorkloadSpread,
 	if err != nil { // only a cache that is being stopped returns an error
 		return ""
 	}
+	own, its := workload.TargetOf(ws.Spec.TargetReference), workload.TargetOf(named.Spec.TargetReference)
+	covers, err := spread.Covers(&named, pod.Labels, chain)
 	for _, owner := range chain {
-		switch owner.Target {
-		case workload.TargetOf(ws.Spec.TargetReference):
+		switch {
+		case owner.Target == its && err == nil && covers && (own != its || named.Name < ws.Name):
+			return named.Name
+		case owner.Target == own:
 			return ""
-		case workload.TargetOf(named.Spec.TargetReference):
-			if covers, err := spread.Covers(&named, pod.Labels, chain); err == nil && covers {
-				return named.Name
-			}
 		}
 	}
 	// Both may stand above a further kind, which the cache does not show: the pod stays where it is.
-	if len(chain) > 0 && slices.Contains(r.Kinds.Registry.SpreadKinds().Above(chain[len(chain)-1].GroupKind()), workload.TargetOf(named.Spec.TargetReference).GroupKind()) {
+	if len(chain) > 0 && slices.Contains(r.Kinds.Registry.SpreadKinds().Above(chain[len(chain)-1].GroupKind()), its.GroupKind()) {
 		return named.Name
 	}
 	return ""

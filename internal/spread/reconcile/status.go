@@ -108,7 +108,7 @@ func (s *situation) nearerText() string {
 	for _, n := range s.nearer {
 		pods += n
 	}
-	return fmt.Sprintf("%d pods have WorkloadSpread %s, whose target is nearer to them", pods, strings.Join(names[:min(len(names), mostNamed)], ", "))
+	return fmt.Sprintf("%d pods have WorkloadSpread %s, whose target is nearer to them or whose name comes first", pods, strings.Join(names[:min(len(names), mostNamed)], ", "))
 }
 
 // blockedText says in which subset a rollout would wait; "" for none.

@@ -131,6 +131,23 @@ func TestTheNearerSpreadHasThePod(t *testing.T) {
 	shows(t, outer, "x:1/1 y:0/-1 Placed")
 }
 
+// Of two spreads with one target, which were made at the same moment, the first by its name has the pods. So neither
+// takes them from the other again and again.
+func TestOfTwoSpreadsOfATargetTheFirstHasThePods(t *testing.T) {
+	start(t)
+	a := anApp(t, 1)
+	second := spreadOf(t, a, "2", func(ws *appsv1beta1.WorkloadSpread) { ws.Name = "ws-2" }, "x", "y")
+	pod := a.pod(t, "p1", node(t, "x"))
+	shows(t, second, "x:1/1 y:0/-1 Placed")
+	first := spreadOf(t, a, "2", nil, "x", "y")
+	placed(t, pod, "x")
+	shows(t, first, "x:1/1 y:0/-1 Placed")
+	shows(t, second, "x:0/2 y:0/-1 PlacedNearerSpread")
+	says(t, second, appsv1beta1.ConditionNearerSpread, "1 pods have WorkloadSpread ws, ")
+	env.Remove(t, first)
+	shows(t, second, "x:1/1 y:0/-1 Placed")
+}
+
 // The sum of the paths of a spread is the size of which percentages are.
 func TestPercentagesOfPaths(t *testing.T) {
 	start(t)
