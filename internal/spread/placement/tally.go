@@ -110,14 +110,14 @@ func (t *Tally) observe(before, after *corev1.Pod) {
 			t.refused.put(creationKey{before.Namespace, NameKey(before.Name)}, before.ResourceVersion, t.clock.Now())
 		}
 	}
+	if after != nil && (before == nil || before.UID != after.UID) {
+		t.remember(after, is)
+	}
 	if was.equal(is) {
 		return
 	}
 	t.count(was, -1)
 	t.count(is, 1)
-	if after != nil && (before == nil || before.UID != after.UID) {
-		t.remember(after, is)
-	}
 }
 
 // note raises the version of the tally, and wakes the callers that wait.

@@ -174,6 +174,19 @@ func TestTallyRemembersCreations(t *testing.T) {
 	seen(nil)
 }
 
+// A pod that was replaced by one of its name between two lists is seen in one event, whose states count the same.
+func TestTallyRemembersAReplacedPod(t *testing.T) {
+	c := newCell()
+	c.put("named", aPod("ns", "named", "set", match("s", "a", ""))) // version 99
+	successor := c.pods["named"].DeepCopy()
+	successor.UID = "another"
+	c.put("named", successor)
+	v := c.tally.View(Query{Namespace: "ns", Owner: "set", Spread: "s", Creations: []Creation{{Key: "/named", After: "99"}}})
+	if v.Seen["/named"] != "100" || v.Subsets["a"] != 1 {
+		t.Errorf("%+v, want the successor to be seen, and counted once", v)
+	}
+}
+
 // The pods that were there when a replica starts are in no book.
 func TestTallyDoesNotRememberOldPods(t *testing.T) {
 	c := newCell()
