@@ -93,12 +93,7 @@ func TestASkippedSubsetKeepsAPodWhoseNodeHasRoom(t *testing.T) {
 		Type: appsv1beta1.SpreadAdaptive, Adaptive: &appsv1beta1.AdaptiveSpread{RescheduleCriticalSeconds: new(int32(60))},
 	}
 	env.Create(t, s)
-	s.Status.SubsetStatuses = []appsv1beta1.WorkloadSpreadSubsetStatus{{Name: "b", Conditions: []metav1.Condition{{
-		Type: appsv1beta1.ConditionSchedulable, Status: metav1.ConditionFalse, Reason: appsv1beta1.ReasonPodUnschedulable, LastTransitionTime: metav1.Now(),
-	}}}, {Name: "a"}}
-	if err := env.Client.Status().Update(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	skip(t, s, "b")
 	set, node := pinnedSet(t, ns, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname))
 	again := testenv.APod("web-0").In(ns).OwnedBy(set).Pod
 	sent(t, again)
@@ -122,5 +117,48 @@ func TestASkippedSubsetKeepsAPodWhoseNodeHasRoom(t *testing.T) {
 	foreseen(t, "a", again)
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err == nil {
 		t.Error("the pod is still there")
+	}
+}
+
+// skip writes which subset of a spread takes no pods for now; "" for none.
+func skip(t *testing.T, s *appsv1beta1.WorkloadSpread, subset string) {
+	t.Helper()
+	env.ChangeStatus(t, s, func() {
+		s.Status.SubsetStatuses = []appsv1beta1.WorkloadSpreadSubsetStatus{{Name: subset, Conditions: []metav1.Condition{{
+			Type: appsv1beta1.ConditionSchedulable, Status: metav1.ConditionFalse, Reason: appsv1beta1.ReasonPodUnschedulable, LastTransitionTime: metav1.Now(),
+		}}}}
+	})
+}
+
+// A pod that fell back, and was recorded there, goes to its own subset when it is created again: its user asks for that. The
+// pin does not keep it, also where the place was preferred.
+func TestAPodThatFellBackIsNotKeptByItsRecord(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	s := aSpread(ns, "web", "apps/v1", "StatefulSet", "web", "a=3", "b")
+	s.Spec.ScheduleStrategy = appsv1beta1.WorkloadSpreadScheduleStrategy{Type: appsv1beta1.SpreadAdaptive, Adaptive: &appsv1beta1.AdaptiveSpread{
+		RescheduleCriticalSeconds: new(int32(60)), ReturnPolicy: appsv1beta1.ReturnWhenRecovered,
+	}}
+	env.Create(t, s)
+	skip(t, s, "a")
+	set := testenv.AStatefulSet("web", 2).In(ns).StatefulSet
+	put(t, set)
+	again, stranger := testenv.APod("web-0").In(ns).OwnedBy(set).Pod, testenv.APod("web-7").In(ns).OwnedBy(set).Pod
+	sent(t, again)
+	foreseen(t, "b", stranger)
+	fell := placed(t, "b", again.DeepCopy())[0]
+	annotated(t, fell, map[string]string{appsv1beta1.AnnotationHomeSubset: "a"})
+	inB := testenv.ANode(env.Name("zone-b")).Labelled(corev1.LabelTopologyZone, "b")
+	put(t, inB.Node)
+	put(t, testenv.APersistentPodState("web").In(ns).Prefers(100, hostname).Recorded("web-0", inB.Name, map[string]string{hostname: inB.Name}).PersistentPodState)
+	foreseen(t, "b", stranger)
+	skip(t, s, "")
+	foreseen(t, "a", stranger)
+	env.Remove(t, fell)
+	foreseen(t, "a", again)
+	pod := placed(t, "a", again)[0]
+	annotated(t, pod, map[string]string{appsv1beta1.AnnotationHomeSubset: "", pin.AnnotationNode: "", pin.AnnotationUnpinned: pin.ReasonSubsetElsewhere})
+	if n := env.CountEvents(t, s, "Filled"); n != 0 {
+		t.Errorf("%d events say that a subset had a free slot", n)
 	}
 }

@@ -92,6 +92,9 @@ func (p *placing) addition(o outcome, dryRun bool) creation.Addition {
 	if o.Reason == reasonNotBooked || o.Reason == spread.ReasonRequired {
 		p.report(dryRun, o.Reason, fmt.Sprintf("Pod %s: %s", p.podName(), o.Message))
 	}
+	if p.fallback != nil && spread.SubsetOf(spread.Spread{Subsets: o.rules.Subsets[i : i+1]}, p.facts.Pod, p.fallback) == "" {
+		added.Overrules = creation.Pin
+	}
 	if o.Unpinned {
 		added.Overrules = creation.Pin
 		p.report(dryRun, o.Reason, fmt.Sprintf("Pod %s: %s", p.podName(), o.Message))

@@ -131,7 +131,11 @@ func (p *placing) gatherHomes(ctx context.Context, in *spread.OrdinalInput, node
 		if err != nil {
 			return err
 		}
-		if node == nil {
+		away, err := p.fellBack(ctx, name)
+		if err != nil {
+			return err
+		}
+		if node == nil || away {
 			continue
 		}
 		home := spread.Home{Node: node}

@@ -149,7 +149,10 @@ type placing struct {
 	nearest client.Object // the ReplicaSet or Job that controls the pod; nil for other kinds
 	object  *appsv1beta1.WorkloadSpread
 	home    spread.Home
-	before  map[string]bool // keys of the entries that were in the book when the request came
+	// fallback is the recorded node of a pod that fell back and may come home: no home, but no node of another subset
+	// keeps the pin.
+	fallback *corev1.Node
+	before   map[string]bool // keys of the entries that were in the book when the request came
 }
 
 // key is the key of the pod's entry: the UID of the request, or the name where it is given.
@@ -177,12 +180,33 @@ func (p *placing) gather(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	p.home.Place = p.facts.Place
-	if p.facts.Node != "" {
-		if p.home.Node, err = cluster.Node(ctx, p.Cached, p.facts.Node); err == nil {
-			p.home.Room, err = p.room(ctx, p.facts.Pod.Name, p.home.Node)
-		}
+	if p.facts.Node == "" {
+		return true, nil
+	}
+	if p.home.Node, err = cluster.Node(ctx, p.Cached, p.facts.Node); err != nil {
+		return true, err
+	}
+	away, err := p.fellBack(ctx, p.facts.Pod.Name)
+	if away && len(p.home.Place) == 0 {
+		p.home.Node, p.fallback = nil, p.home.Node
+	}
+	if err == nil {
+		p.home.Room, err = p.room(ctx, p.facts.Pod.Name, p.home.Node)
 	}
 	return true, err
+}
+
+// fellBack reports whether the pod of a name that was there before was not in its own subset, and may come home. Its record
+// was made where it was, and must not keep it there.
+func (p *placing) fellBack(ctx context.Context, name string) (bool, error) {
+	strategy := p.object.Spec.ScheduleStrategy
+	if strategy.Type != appsv1beta1.SpreadAdaptive || strategy.Adaptive == nil || strategy.Adaptive.ReturnPolicy != appsv1beta1.ReturnWhenRecovered {
+		return false, nil
+	}
+	var before corev1.Pod
+	key := client.ObjectKey{Namespace: p.object.Namespace, Name: name}
+	err := p.Cached.Get(ctx, key, &before, client.UnsafeDisableDeepCopy)
+	return before.Annotations[appsv1beta1.AnnotationHomeSubset] != "" || p.Tally.FellBack(key), client.IgnoreNotFound(err)
 }
 
 // room reports whether the recorded node of a pod has room for it, where that matters: in a spread that

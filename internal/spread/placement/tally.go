@@ -21,7 +21,7 @@ import (
 
 // Needs is what a tally reads of pods.
 func Needs() cluster.Needs {
-	match := cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread)
+	match := cluster.NamedAnnotations[*corev1.Pod](longestMatch, appsv1beta1.AnnotationMatchedSpread, appsv1beta1.AnnotationHomeSubset)
 	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.Owners[*corev1.Pod], match, cluster.Phase, cluster.Verdict, cluster.PodNode)}}
 }
 
@@ -38,6 +38,7 @@ type Tally struct {
 	spreads map[spreadKey]*counts
 	recent  recent
 	refused recent // pods that were deleted while the scheduler found no node for them
+	away    recent // pods that were deleted while they were not in their own subset
 	version string
 	changes int64         // that were counted
 	changed chan struct{} // closed at the next event; nil while no caller waits
@@ -108,6 +109,9 @@ func (t *Tally) observe(before, after *corev1.Pod) {
 	if before != nil && after == nil {
 		if _, refused := spread.Refused(before, time.Time{}); refused {
 			t.refused.put(creationKey{before.Namespace, NameKey(before.Name)}, before.ResourceVersion, t.clock.Now())
+		}
+		if before.Annotations[appsv1beta1.AnnotationHomeSubset] != "" {
+			t.away.put(creationKey{before.Namespace, NameKey(before.Name)}, before.ResourceVersion, t.clock.Now())
 		}
 	}
 	if after != nil && (before == nil || before.UID != after.UID) {
@@ -182,10 +186,15 @@ func add[K comparable](in map[K]*counts, key K, s state, by int32, change int64)
 }
 
 // Refused reports whether a pod of a name was deleted a short time ago while the scheduler found no node for it.
-func (t *Tally) Refused(pod types.NamespacedName) bool {
+func (t *Tally) Refused(pod types.NamespacedName) bool { return t.deleted(&t.refused, pod) }
+
+// FellBack reports whether a pod of a name was deleted a short time ago while it was not in its own subset.
+func (t *Tally) FellBack(pod types.NamespacedName) bool { return t.deleted(&t.away, pod) }
+
+func (t *Tally) deleted(among *recent, pod types.NamespacedName) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, ok := t.refused.get(creationKey{pod.Namespace, NameKey(pod.Name)})
+	s, ok := among.get(creationKey{pod.Namespace, NameKey(pod.Name)})
 	return ok && t.clock.Now().Sub(s.at) < remembered
 }
 
