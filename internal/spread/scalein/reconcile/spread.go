@@ -18,7 +18,7 @@ import (
 
 // spreads are the WorkloadSpreads of a ReplicaSet's pods.
 type spreads struct {
-	objects []appsv1beta1.WorkloadSpread // the oldest first
+	objects []appsv1beta1.WorkloadSpread // those of the nearest owner first, and then by name, as for new pods
 	chain   []workload.Owner
 	says    map[string]spread.Spread // by name, of those that can be read
 }
@@ -40,15 +40,10 @@ func (r *Reconciler) spreadsOf(ctx context.Context, namespace string, chain []wo
 		if err != nil {
 			return s, err
 		}
-		for i := range found {
-			if found[i].DeletionTimestamp == nil {
-				s.objects = append(s.objects, found[i])
-			}
-		}
+		found = slices.DeleteFunc(found, func(ws appsv1beta1.WorkloadSpread) bool { return ws.DeletionTimestamp != nil })
+		slices.SortFunc(found, func(a, b appsv1beta1.WorkloadSpread) int { return cmp.Compare(a.Name, b.Name) })
+		s.objects = append(s.objects, found...)
 	}
-	slices.SortFunc(s.objects, func(a, b appsv1beta1.WorkloadSpread) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
 	return s, nil
 }
 

@@ -77,6 +77,23 @@ func TestCostsOfASpread(t *testing.T) {
 	have(t, a.Namespace, want)
 }
 
+// Of the spreads of a pod's owners the nearest counts, and of those the first by name, as for new pods: not the oldest.
+func TestCostsFollowTheNearestSpread(t *testing.T) {
+	start(t)
+	a := anApp(t, 2, nil)
+	aSpread(t, a, intstr.FromInt32(1), "x", "y", "z")
+	nearer := func(name string, subsets ...appsv1beta1.WorkloadSpreadSubset) {
+		ws := &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: name}}
+		ws.Spec.TargetReference = appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: a.sets[0].Name}
+		ws.Spec.Subsets = subsets
+		env.Create(t, ws)
+	}
+	nearer("ws-near-2", appsv1beta1.WorkloadSpreadSubset{Name: "all"})
+	nearer("ws-near", appsv1beta1.WorkloadSpreadSubset{Name: "all"}, appsv1beta1.WorkloadSpreadSubset{Name: "rest"})
+	a.pod(t, "p", node(t, "x"))
+	have(t, a.Namespace, map[string]string{"p": "200"})
+}
+
 const kruise = client.FieldOwner("kruise-manager")
 
 // writeCost writes the deletion cost of a pod as another program does.
