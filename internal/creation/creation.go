@@ -1,7 +1,6 @@
 package creation
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -124,15 +123,27 @@ func (h *Handler) keep(ctx context.Context, facts *Facts) (err error) {
 	return nil
 }
 
-// withoutKept leaves out what the Keeper adds where the patch of a subset says for how long addresses are kept.
+// withoutKept leaves out what the Keeper adds where the patch of a subset says for how long addresses are kept. A subset
+// that takes the word away says "0": the policy limpet-kept refuses a pod without a word.
 func withoutKept(patch *podpatch.Patch, kept podpatch.Patch) {
-	if !bytes.Contains(patch.Strategic, []byte(reservation.KeepAnnotation)) && !bytes.Contains(patch.Strategic, []byte(reservation.RetainAnnotation)) {
+	var says struct {
+		Metadata struct{ Annotations map[string]*string }
+	}
+	if json.Unmarshal(patch.Strategic, &says) != nil { // there is no patch, or it does not apply
+		return
+	}
+	keep, word := says.Metadata.Annotations[reservation.KeepAnnotation]
+	minutes, older := says.Metadata.Annotations[reservation.RetainAnnotation]
+	if !word && !older {
 		return
 	}
 	for key := range kept.Annotations {
 		if key != reservation.OwnerAnnotation {
 			delete(patch.Annotations, key)
 		}
+	}
+	if keep == nil && minutes == nil {
+		patch.Annotations[reservation.KeepAnnotation] = "0" // a subset's pod has annotations
 	}
 }
 

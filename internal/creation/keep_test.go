@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -79,16 +80,23 @@ func TestASubsetMaySayForHowLong(t *testing.T) {
 	kept := podpatch.Patch{Annotations: map[string]string{
 		reservation.KeepAnnotation: "10m", pin.AnnotationKeepFrom: "Namespace", reservation.OwnerAnnotation: webDB, // which no subset gives
 	}}
-	for strategic, stays := range map[string]bool{
-		"": true,
-		`{"metadata":{"annotations":{"example.com/a":"b"}}}`:            true,
-		`{"metadata":{"annotations":{"limpet.dev/keep":"0"}}}`:          false,
-		`{"metadata":{"annotations":{"` + retainAnnotation + `":"5"}}}`: false,
+	no := map[string]string{reservation.OwnerAnnotation: webDB}
+	none := map[string]string{reservation.OwnerAnnotation: webDB, reservation.KeepAnnotation: "0"} // the policy limpet-kept asks for a word
+	for strategic, want := range map[string]map[string]string{
+		"": kept.Annotations,
+		`{"metadata":{"annotations":{"example.com/a":"b"}}}`:                                          kept.Annotations,
+		`{"metadata":{"annotations":{"limpet.dev/keep-from":"x"}}}`:                                   kept.Annotations,
+		`{"spec":{"containers":[{"name":"main","env":[{"name":"A","value":"limpet.dev/keep"}]}]}}`:    kept.Annotations,
+		`{"metadata":{"annotations":{"limpet.dev/keep":"0"}}}`:                                        no,
+		`{"metadata":{"annotations":{"` + retainAnnotation + `":"5"}}}`:                               no,
+		`{"metadata":{"annotations":{"limpet.dev/keep":null,"` + retainAnnotation + `":"5"}}}`:        no,
+		`{"metadata":{"annotations":{"limpet.dev/keep":null}}}`:                                       none,
+		`{"metadata":{"annotations":{"` + retainAnnotation + `":null,"example.com/other":"limpet"}}}`: none,
 	} {
 		patch := podpatch.Patch{Annotations: maps.Clone(kept.Annotations), Strategic: []byte(strategic)}
 		creation.WithoutKept(&patch, kept)
-		if got := len(patch.Annotations) == 3; got != stays || patch.Annotations[reservation.OwnerAnnotation] != webDB {
-			t.Errorf("subset %s: annotations %v, want them to stay: %t", strategic, patch.Annotations, stays)
+		if diff := cmp.Diff(want, patch.Annotations); diff != "" {
+			t.Errorf("subset %s: annotations (-want +got):\n%s", strategic, diff)
 		}
 	}
 }
