@@ -55,3 +55,17 @@ func TestPodsOfARolloutAreSpread(t *testing.T) {
 		placed(t, "a b c", some(set, 3)...)
 	}
 }
+
+// The size of a workload that was read before a pod was created does not count: the workload has grown since.
+func TestASizeFromBeforeACreationDoesNotCount(t *testing.T) {
+	serve(t)
+	env.ServeRollouts(t)
+	ns := env.Namespace(t)
+	rollout := env.OfKind(t, testenv.Rollouts, ns, "web", map[string]any{"replicas": int64(0)})
+	set := env.SetOfRollout(t, rollout, "web-1", 4)
+	env.Create(t, aSpread(ns, "web", "argoproj.io/v1alpha1", "Rollout", "web", "a=50%", "b"))
+	sent(t, generated(set))
+	foreseen(t, "b", generated(set))
+	env.Patch(t, rollout, `{"spec":{"replicas":4}}`)
+	placed(t, "a a b b", some(set, 4)...)
+}

@@ -34,7 +34,8 @@ type Scales struct {
 	scales  *cluster.LiveReader // reads the scale subresource in place of an object
 	objects *cluster.LiveReader
 
-	answers fair.Memory[scaleKey, scaleAnswer]
+	answers *fair.Memory[scaleKey, scaleAnswer]
+	since   time.Time // when a number that counts was asked for at the earliest
 }
 
 type scaleKey struct {
@@ -44,9 +45,9 @@ type scaleKey struct {
 }
 
 type scaleAnswer struct {
-	replicas int32
-	unknown  string
-	until    time.Time
+	replicas     int32
+	unknown      string
+	asked, until time.Time
 }
 
 // NewScales makes a reader of scale subresources. objects reads past the cache; it is needed for
@@ -55,21 +56,29 @@ func NewScales(subresources client.SubResourceClientConstructor, objects client.
 	return &Scales{
 		scales:  cluster.NewLiveReader(scaleReader{subresources}, cluster.LimitUnproven),
 		objects: cluster.NewLiveReader(objects, cluster.LimitUnproven),
+		answers: &fair.Memory[scaleKey, scaleAnswer]{},
 	}
+}
+
+// Since reads as s does, except that no number counts that was asked for before a moment.
+func (s *Scales) Since(moment time.Time) *Scales {
+	since := *s
+	since.since = moment
+	return &since
 }
 
 // Read returns how many pods a workload wants, or why that is not known. With paths it is the sum
 // of these numbers in the workload; otherwise the scale subresource says it.
 func (s *Scales) Read(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey, now time.Time, paths ...string) (int32, string, error) {
 	id := scaleKey{kind, key, strings.Join(paths, ",")}
-	if known, ok := s.answers.Get(key.Namespace, id); ok && now.Before(known.until) {
+	if known, ok := s.answers.Get(key.Namespace, id); ok && now.Before(known.until) && (known.unknown != "" || !known.asked.Before(s.since)) {
 		return known.replicas, known.unknown, nil
 	}
 	replicas, unknown, err := s.ask(ctx, id, paths)
 	if err != nil {
 		return 0, "", err
 	}
-	answer := scaleAnswer{replicas, unknown, now.Add(SizeMemory)}
+	answer := scaleAnswer{replicas, unknown, now, now.Add(SizeMemory)}
 	if unknown != "" {
 		answer.until = now.Add(unknownMemory)
 	}

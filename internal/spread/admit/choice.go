@@ -179,8 +179,8 @@ func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.B
 }
 
 // replaces reports whether the caches may not show yet which pod the creation replaces. ReplicaSets
-// and Jobs tell how many pods they want; for a workload of another kind its size is read, which is
-// remembered for a second. Pods of a former size do not wait longer than the others.
+// and Jobs tell how many pods they want; for a workload of another kind its size is read. Pods of a
+// former size do not wait longer than the others.
 func (p *placing) replaces(ctx context.Context, f spread.Facts, in spread.Input, d spread.Decision) bool {
 	if !spread.Replaces(f, in, d, math.MaxInt64, 0) {
 		return false

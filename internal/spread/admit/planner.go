@@ -343,13 +343,14 @@ func (p *placing) rules(ctx context.Context) (spread.Spread, error) {
 	return spread.Of(p.object, size)
 }
 
-// size returns how many pods the target wants, or why that is not known.
+// size returns how many pods the target wants, or why that is not known. A number from before the request may be that of a
+// workload that was not there yet.
 func (p *placing) size(ctx context.Context) (size int32, unknown string, err error) {
 	readers := []client.Reader{p.Cached}
 	if !p.facts.DryRun {
 		readers = append(readers, p.Live)
 	}
-	return p.Sizes.SizeOf(ctx, p.object, p.Clock.Now(), readers...)
+	return p.Sizes.Since(p.facts.Now).SizeOf(ctx, p.object, p.Clock.Now(), readers...)
 }
 
 // wants returns how many pods the pod's controller wants, as the cache shows now.
