@@ -68,3 +68,17 @@ func TestAPodWhoseSpreadCannotBeReadIsTold(t *testing.T) {
 		t.Errorf("a pod of a closed namespace: %v", err)
 	}
 }
+
+// A pod whose subset cannot be computed is not one whose entry could not be written.
+func TestAPodWithoutAnOrdinalIsNotToldAsUnbooked(t *testing.T) {
+	ns := env.Namespace(t)
+	set := testenv.AStatefulSet("web", 1).In(ns).StatefulSet
+	put(t, set)
+	s := aSpread(ns, "web", "apps/v1", "StatefulSet", "web", "a")
+	env.Create(t, s)
+	sent(t, testenv.APod("web-x").In(ns).OwnedBy(set).Pod)
+	before := decided(t, "SpreadNotRead")
+	placed(t, "", testenv.APod("web-x").In(ns).OwnedBy(set).Pod)
+	countedOnce(t, "SpreadNotRead", before)
+	env.Told(t, s, "SpreadNotRead", "no ordinal")
+}

@@ -49,8 +49,10 @@ func (p *placing) commit(ctx context.Context, dryRun bool) (creation.Addition, e
 		o = outcome{Decision: spread.Decision{Reason: reasonSizeUnknown, Message: err.Error()}}
 	case err != nil && p.closed:
 		return creation.Addition{}, fmt.Errorf("choose a subset of WorkloadSpread %s: %w", p.object.Name, err)
-	case err != nil:
+	case errors.Is(err, errUnbooked) || errors.Is(err, errUncounted):
 		o = outcome{Decision: spread.Decision{Reason: reasonNotBooked, Message: err.Error()}}
+	case err != nil:
+		o = outcome{Decision: spread.Decision{Reason: reasonNotRead, Message: err.Error()}}
 	}
 	if !dryRun {
 		p.Metrics.placed(o.Reason)
@@ -159,7 +161,7 @@ type Metrics struct{ decisions *prometheus.CounterVec }
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "limpet_spread_decisions_total",
-		Help: "New pods of WorkloadSpreads by the reason for their subset. NoSubsetFits, SizeUnknown and SpreadNotRead have none; NotBooked was chosen without the book; " +
+		Help: "New pods of WorkloadSpreads by the reason for their subset. NoSubsetFits, SizeUnknown and SpreadNotRead have none; NotBooked was chosen without the book, or has none while pods are not counted; " +
 			"PatchFailed is counted in addition. Dry runs are not counted.",
 	}, []string{"reason"})}
 	for _, reason := range countedReasons {
@@ -171,17 +173,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // countedReasons are the values of the label.
 var countedReasons = []spread.Reason{
-	spread.ReasonFilled, spread.ReasonEarlier, spread.ReasonReturns, spread.ReasonFull, spread.ReasonSkipped, spread.ReasonNoSubset,
+	spread.ReasonFilled, spread.ReasonEarlier, spread.ReasonReturns, spread.ReasonRequired, spread.ReasonFull, spread.ReasonSkipped, spread.ReasonNoSubset,
 	spread.ReasonNoneFits, spread.ReasonBadPatch, spread.ReasonNotWanted, reasonSizeUnknown, reasonNotBooked, reasonNotRead,
 }
 
 // placed counts one pod. Nil metrics count nothing.
 func (m *Metrics) placed(reason spread.Reason) {
-	if m == nil {
-		return
+	if m != nil {
+		m.decisions.WithLabelValues(string(reason)).Inc()
 	}
-	if !slices.Contains(countedReasons, reason) {
-		reason = "other"
-	}
-	m.decisions.WithLabelValues(string(reason)).Inc()
 }
