@@ -152,3 +152,14 @@ func TestALeaderThatDidNotSeeTheGateWaits(t *testing.T) {
 	isGone(t, never)
 	shows(t, ws, "x:1/1/Sufficient y:0/2/PodUnschedulable z:0/-1/Sufficient Placed")
 }
+
+// The event of a subset that is skipped counts the pods of that subset alone. Of two events at a time one may be shown.
+func TestEachSkippedSubsetTellsOfItsOwnPods(t *testing.T) {
+	a := anApp(t, 2)
+	for name, subset := range map[string]string{"p1": "x", "p2": "y"} {
+		refusedSince(t, a.pod(t, name, "", match, matched(subset)), time.Now().Add(-time.Minute))
+	}
+	ws := spreadOf(t, a, "2", adaptive(300, appsv1beta1.ReturnNever), "x", "y", "z")
+	start(t)
+	env.Told(t, ws, controller.ReasonSubsetSkipped, "found no node for 1 pods")
+}

@@ -1,13 +1,16 @@
 package reconcile_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/discovery"
@@ -63,7 +66,7 @@ func start(t *testing.T) *prometheus.Registry {
 		t.Fatal(err)
 	}
 	r := &controller.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
+		Client: mgr.GetClient(), Live: newer{mgr.GetAPIReader()}, Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
 		Sizes: sizes, Kinds: kinds, Tally: tally,
 		Books: entries, Metrics: controller.NewMetrics(registry), Evictor: &evict.Evictor{Client: mgr.GetClient(), Ask: judge.Leave},
 	}
@@ -73,6 +76,19 @@ func start(t *testing.T) *prometheus.Registry {
 	env.Start(t, mgr)
 	knows = mgr.GetClient()
 	return registry
+}
+
+// gone names a pod that the API server no longer has, while the cache shows it still; "" for none.
+var gone atomic.Value
+
+// newer reads what the API server has.
+type newer struct{ client.Reader }
+
+func (n newer) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if key.Name == gone.Load() {
+		return apierrors.NewNotFound(corev1.Resource("pods"), key.Name)
+	}
+	return n.Reader.Get(ctx, key, into, opts...)
 }
 
 // knows is the cache of the reconciler that was started last.

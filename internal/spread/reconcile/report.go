@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -29,8 +31,14 @@ const (
 // is not skipped is told when its first pod waits for a node, and when its last pod has one.
 func (r *Reconciler) reportSubsets(s *situation, a spread.Actions) {
 	for _, name := range a.Skip {
+		late := 0
+		for _, m := range s.pods {
+			if m.subset == name && slices.Contains(a.Reschedule, m.UID) {
+				late++
+			}
+		}
 		r.Events.Eventf(s.object, nil, corev1.EventTypeWarning, ReasonSubsetSkipped, "Skip",
-			"subset %s gets no new pods for %v: the scheduler found no node for %d pods", name, s.says.Adaptive.Recovery, len(a.Reschedule))
+			"subset %s gets no new pods for %v: the scheduler found no node for %d pods", name, s.says.Adaptive.Recovery, late)
 	}
 	for _, name := range a.Recover {
 		r.Events.Eventf(s.object, nil, corev1.EventTypeNormal, ReasonRecovered, "Recover", "subset %s gets new pods again", name)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -177,8 +178,11 @@ func (r *Reconciler) patchProblem(ctx context.Context, s *situation) (string, er
 		problem, known := r.memory.patches.Get(s.object.Namespace, tried)
 		if !known {
 			pod := &corev1.Pod{}
-			if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.pods[at]), pod); err != nil {
-				return "", client.IgnoreNotFound(err)
+			switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.pods[at]), pod); {
+			case apierrors.IsNotFound(err):
+				continue
+			case err != nil:
+				return "", fmt.Errorf("get pod %s: %w", s.pods[at].Name, err)
 			}
 			if _, err := podpatch.Strategic(pod, o.Patch); err != nil {
 				problem = fmt.Sprintf("the patch of subset %s does not apply: %v", o.Name, err)

@@ -211,3 +211,18 @@ func TestPodsThatNoSubsetAdoptsDelayNoOther(t *testing.T) {
 	placed(t, young, "x")
 	shows(t, ws, "x:1/1 y:0/-1 NoSubsetFits")
 }
+
+// A pod that is gone tells nothing about the patches of later subsets.
+func TestStatusTellsOfALaterPatchThatDoesNotApply(t *testing.T) {
+	start(t)
+	a := anApp(t, 2)
+	gone.Store("gone")
+	t.Cleanup(func() { gone.Store("") })
+	a.pod(t, "gone", node(t, "x"), match, matched("x"))
+	a.pod(t, "p1", node(t, "y"), match, matched("y"))
+	ws := spreadOf(t, a, "1", func(ws *appsv1beta1.WorkloadSpread) {
+		ws.Spec.Subsets[0].Patch = runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"a":"b"}}}`)}
+		ws.Spec.Subsets[1].Patch = runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"image":"no-name"}]}}`)}
+	}, "x", "y")
+	shows(t, ws, "x:1/0 y:1/-1 PatchFailed")
+}
