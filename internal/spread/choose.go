@@ -191,10 +191,8 @@ type Facts struct {
 	OwnerPods int32
 	// Wants is how many pods the owner wants; UnknownWants where it does not tell.
 	Wants int32
-	// Entries of the revision in the book.
+	// Entries of the revision in the book, without those whose pods the replica has seen, also if these are gone since.
 	Entries []Entry
-	// Seen reports whether the replica has seen the pod of an entry, also if the pod is gone since.
-	Seen func(key string) bool
 	// Before reports whether an entry was in the book when the request came. Only such an entry can be
 	// that of a refused creation: the others are made by creations beside this one. Nil is for all.
 	Before func(key string) bool
@@ -219,9 +217,6 @@ func InputOf(f Facts) Input {
 		e := &f.Entries[i]
 		if e.Key == f.Key {
 			in.Earlier = e.Subset
-			continue
-		}
-		if f.Seen(e.Key) {
 			continue
 		}
 		s := in.Slots[e.Subset]

@@ -104,14 +104,13 @@ func TestInputOf(t *testing.T) {
 	at := func(key, subset, owner string, age time.Duration) spread.Entry {
 		return spread.Entry{Key: key, Subset: subset, Owner: owner, Since: start.Add(-age)}
 	}
-	seen := func(key string) bool { return key == "seen" }
 	before := func(key string) bool { return key != "v" }
 	entries := []spread.Entry{
 		at("v", "b", "rs", 3*time.Second),
-		at("seen", "a", "rs", time.Hour), at("mine", "b", "rs", time.Minute), at("x", "a", "rs", 2*time.Second), at("w", "b", "rs", 2*time.Second),
+		at("mine", "b", "rs", time.Minute), at("x", "a", "rs", 2*time.Second), at("w", "b", "rs", 2*time.Second),
 		at("y", "b", "rs", time.Second), at("other", "b", "other", time.Minute),
 	}
-	f := spread.Facts{Key: "mine", Owner: "rs", Pods: map[string]int32{"a": 2}, OwnerPods: 3, Wants: 7, Entries: entries, Seen: seen, Before: before}
+	f := spread.Facts{Key: "mine", Owner: "rs", Pods: map[string]int32{"a": 2}, OwnerPods: 3, Wants: 7, Entries: entries, Before: before}
 	got := spread.InputOf(f)
 	want := map[string]spread.Slots{"a": {Pods: 2, Booked: 1}, "b": {Booked: 4}}
 	if diff := cmp.Diff(want, got.Slots); diff != "" {

@@ -8,7 +8,7 @@ import (
 
 // Spread is what a WorkloadSpread says, for a workload of a known size. Of makes it.
 type Spread struct {
-	Name, UID string
+	Name string
 	// Subsets in the order in which pods fill them; there is at least one.
 	Subsets []Subset
 	// Adaptive is nil for a fixed spread.

@@ -31,7 +31,7 @@ func TestReplaces(t *testing.T) {
 		"the pod has an entry":                {abc, map[string]int32{"a": 1, "b": 1}, spread.UnknownWants, "again", 3, false},
 	} {
 		f := spread.Facts{
-			Spread: tc.spread, Key: tc.key, Pods: tc.pods, Wants: tc.wants, Seen: func(string) bool { return false },
+			Spread: tc.spread, Key: tc.key, Pods: tc.pods, Wants: tc.wants,
 			Entries: []spread.Entry{{Key: "again", Subset: "b"}},
 		}
 		in := spread.InputOf(f)

@@ -152,12 +152,11 @@ func (r *replica) facts(book ledger.Book, before map[string]ledger.Entry, key, o
 	for _, n := range r.active[owner] {
 		f.OwnerPods += n
 	}
-	for _, e := range book.Entries {
-		if e.Owner == owner { // a revision is a ReplicaSet
+	for key, e := range book.Entries {
+		if e.Owner == owner && r.seen[key].version == "" { // a revision is a ReplicaSet
 			f.Entries = append(f.Entries, spread.Entry{Key: e.UID, Subset: e.Subset, Owner: e.Owner, Since: e.Since})
 		}
 	}
-	f.Seen = func(key string) bool { return r.seen[key].version != "" }
 	f.Behind = r.isBehind(book)
 	f.Before = func(key string) bool { return before[key].UID != "" || r.variant == takeNew }
 	return f

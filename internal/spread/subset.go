@@ -34,7 +34,7 @@ const UnknownSize = -1
 // Of returns what a WorkloadSpread says for a workload of some size, or of UnknownSize. The
 // result shares memory with the object, and must not be changed.
 func Of(ws *appsv1beta1.WorkloadSpread, replicas int32) (Spread, error) {
-	s := Spread{Name: ws.Name, UID: string(ws.UID), Adaptive: adaptiveOf(ws.Spec.ScheduleStrategy)}
+	s := Spread{Name: ws.Name, Adaptive: adaptiveOf(ws.Spec.ScheduleStrategy)}
 	for i := range ws.Spec.Subsets {
 		o := &ws.Spec.Subsets[i]
 		limit, err := maximum(o.MaxReplicas, replicas)
