@@ -124,7 +124,7 @@ func (h *Handler) keep(ctx context.Context, facts *Facts) (err error) {
 }
 
 // withoutKept leaves out what the Keeper adds where the patch of a subset says for how long addresses are kept. A subset
-// that takes the word away says "0": the policy limpet-kept refuses a pod without a word.
+// that takes the word away says "0": the policy limpet-kept refuses a pod that says nothing.
 func withoutKept(patch *podpatch.Patch, kept podpatch.Patch) {
 	var says struct {
 		Metadata struct{ Annotations map[string]*string }

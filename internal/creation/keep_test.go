@@ -81,7 +81,7 @@ func TestASubsetMaySayForHowLong(t *testing.T) {
 		reservation.KeepAnnotation: "10m", pin.AnnotationKeepFrom: "Namespace", reservation.OwnerAnnotation: webDB, // which no subset gives
 	}}
 	no := map[string]string{reservation.OwnerAnnotation: webDB}
-	none := map[string]string{reservation.OwnerAnnotation: webDB, reservation.KeepAnnotation: "0"} // the policy limpet-kept asks for a word
+	none := map[string]string{reservation.OwnerAnnotation: webDB, reservation.KeepAnnotation: "0"} // as the policy limpet-kept asks
 	for strategic, want := range map[string]map[string]string{
 		"": kept.Annotations,
 		`{"metadata":{"annotations":{"example.com/a":"b"}}}`:                                          kept.Annotations,
