@@ -152,7 +152,7 @@ func (p *placing) decide(ctx context.Context, rules spread.Spread, book ledger.B
 	facts := spread.Facts{
 		Spread: rules, Key: p.key(), Owner: string(p.owner.UID), Pods: view.Subsets, OwnerPods: view.Pods, Wants: p.wants(ctx),
 		Entries: p.entries(book, view),
-		Before: func(key string) bool { return p.before[key] }, Behind: p.isBehind(book, view),
+		Before:  func(key string) bool { return p.before[key] }, Behind: p.isBehind(book, view),
 		Pod: p.facts.Pod, Node: p.home.Node, Place: p.home.Place, Room: p.home.Room,
 	}
 	if err := p.correct(ctx, &facts, view); err != nil {
