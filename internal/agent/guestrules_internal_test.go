@@ -34,7 +34,7 @@ func TestAnAnswerToNoRule(t *testing.T) {
 	if err := applyGuestRules(s, []netip.Addr{netip.MustParseAddr("10.41.1.7")}, netip.MustParsePrefix("10.41.0.0/16")); err == nil {
 		t.Error("there are rules")
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took >= 5*time.Second {
 		t.Errorf("the answers took %s", took)
 	}
 }

@@ -34,11 +34,11 @@ func openFleet(t *testing.T) map[string]corev1.Pod {
 		t.Fatal(err)
 	}
 	kubectl(t, "apply", "-k", dir)
+	t.Cleanup(func() { kubectl(t, "apply", "-k", theBed.Repo+"/deploy/own-network") })
 	t.Cleanup(func() {
-		kubectl(t, "delete", "namespace", openNamespace, "--ignore-not-found")
 		kubectl(t, "delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", "limpet-home", "--ignore-not-found")
-		kubectl(t, "apply", "-k", theBed.Repo+"/deploy/own-network")
 	})
+	t.Cleanup(func() { kubectl(t, "delete", "namespace", openNamespace, "--ignore-not-found") })
 	kubectl(t, "create", "namespace", openNamespace)
 	kubectl(t, "label", "namespace", openNamespace, "limpet.dev/pin=open")
 	if _, err := theBed.KubectlIn(t.Context(), set("open", fleet, retain, "10"), "apply", "-n", openNamespace, "-f", "-"); err != nil {
@@ -57,7 +57,7 @@ func openFleet(t *testing.T) map[string]corev1.Pod {
 // the next ones the preference for their nodes, and they keep their addresses there.
 func comesHome(t *testing.T, before map[string]corev1.Pod) {
 	t.Helper()
-	kubectl(t, "-n", openNamespace, "delete", "pods", "--all", "--timeout=1m")
+	kubectl(t, "-n", openNamespace, "delete", "pods", "--all", "--timeout=3m")
 	home := 0
 	for name, p := range readyInOpen(t, before) {
 		node := before[name].Spec.NodeName
@@ -82,7 +82,7 @@ func comesHome(t *testing.T, before map[string]corev1.Pod) {
 func readyInOpen(t *testing.T, former map[string]corev1.Pod) map[string]corev1.Pod {
 	t.Helper()
 	found := map[string]corev1.Pod{}
-	await(t, time.Minute, "the pods of an open namespace to be Ready", func(ctx context.Context) (bool, string) {
+	await(t, 3*time.Minute, "the pods of an open namespace to be Ready", func(ctx context.Context) (bool, string) {
 		list, err := theBed.Client.CoreV1().Pods(openNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app=open"})
 		if err != nil {
 			return false, err.Error()

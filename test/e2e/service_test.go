@@ -38,7 +38,7 @@ spec:
         - name: main
           image: cilium/echoserver:latest
           imagePullPolicy: IfNotPresent
-          readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}
+          readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 10}
 ---
 `, name, replicas, annotations)
 }

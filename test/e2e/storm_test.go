@@ -55,7 +55,7 @@ spec:
     metadata: {labels: {app: web, storm: "yes"}}
     spec:
       terminationGracePeriodSeconds: 1
-      containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent, readinessProbe: {httpGet: {port: 8080}, initialDelaySeconds: 1, periodSeconds: 1}}]
+      containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent, readinessProbe: {httpGet: {port: 8080}, initialDelaySeconds: 1, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 10}}]
 ---
 apiVersion: apps/v1
 kind: StatefulSet
@@ -69,7 +69,7 @@ spec:
     metadata: {labels: {app: db, storm: "yes"}}
     spec:
       terminationGracePeriodSeconds: 1
-      containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent, readinessProbe: {httpGet: {port: 8080}, initialDelaySeconds: 1, periodSeconds: 1}}]
+      containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent, readinessProbe: {httpGet: {port: 8080}, initialDelaySeconds: 1, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 10}}]
 `
 
 // TestAStormKeepsItsBudgets drains nodes ten times while rollouts and people delete pods, and

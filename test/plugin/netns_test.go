@@ -245,7 +245,7 @@ func (s space) run(t *testing.T, c call, verb string) (a answer) {
 // ping sends a word from one namespace to a TCP server in another and reads it back.
 func ping(t *testing.T, from, to space, addr netip.Addr) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	var listener net.Listener
 	for listener == nil { // an IPv6 address is tentative for a moment
 		err := to.in(func() (err error) {

@@ -20,7 +20,9 @@ func TestManyAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
-				answers[i] = call{verb: verb, container: fmt.Sprintf("c%d", i), netns: "/some/where", args: pod(fmt.Sprintf("web-%d", i), "u"), conf: conf(dir, "1.1.0")}.run(t)
+				c := conf(dir, "1.1.0")
+				c["ipam"].(map[string]any)["lockWait"] = "5m" // the last one waits for all others
+				answers[i] = call{verb: verb, container: fmt.Sprintf("c%d", i), netns: "/some/where", args: pod(fmt.Sprintf("web-%d", i), "u"), conf: c}.run(t)
 			})
 		}
 		wg.Wait()

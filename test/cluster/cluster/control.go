@@ -118,7 +118,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, time.Minute, func(ctx context.Context) (bool, error) {
+	err = poll(ctx, 3*time.Minute, func(ctx context.Context) (bool, error) {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		if c.procs.pid(string(APIServer)) == 0 {
 			return false, c.procs.ended(string(APIServer))
@@ -164,7 +164,7 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 	}
 	for i := 1; i <= c.config.Nodes; i++ {
 		var cidrs []string
-		err := poll(ctx, time.Minute, func(ctx context.Context) (bool, error) {
+		err := poll(ctx, 3*time.Minute, func(ctx context.Context) (bool, error) {
 			node, err := client.CoreV1().Nodes().Get(ctx, nodeName(i), metav1.GetOptions{})
 			if err != nil {
 				return false, nil //nolint:nilerr // not registered yet

@@ -61,7 +61,7 @@ func (c *Cluster) PowerOn(node string) error {
 // awaitRoot waits until a node's first process has left the machine's files for its
 // own: a program that is run on the node before would see the machine's.
 func (c *Cluster) awaitRoot(node, bootID string) error {
-	const limit = 30 * time.Second
+	const limit = 2 * time.Minute
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		pid := c.procs.pid(node)
 		if pid == 0 {

@@ -53,7 +53,7 @@ func (c *Cluster) serviceDir(node, service string) (string, error) {
 }
 
 func (c *Cluster) awaitService(ctx context.Context, node, dir, service string, running bool) error {
-	err := poll(ctx, 30*time.Second, func(context.Context) (bool, error) {
+	err := poll(ctx, 2*time.Minute, func(context.Context) (bool, error) {
 		_, err := os.Stat(filepath.Join(dir, service+nodeinit.Running))
 		if errors.Is(err, fs.ErrNotExist) {
 			return !running, nil

@@ -150,7 +150,7 @@ func (b *Bed) Probe(ctx context.Context) error {
 	if _, err := b.KubectlIn(ctx, manifest, "apply", "-f", "-"); err != nil {
 		return err
 	}
-	_, err := b.Kubectl(ctx, "rollout", "status", "daemonset/probe", "--timeout=60s")
+	_, err := b.Kubectl(ctx, "rollout", "status", "daemonset/probe", "--timeout=180s")
 	return err
 }
 

@@ -85,6 +85,9 @@ func Live(ctx context.Context, b *bed.Bed, namespace, name, node string) error {
 	})
 }
 
+// Slow is in what an interface plugin says that fails on a machine that is overloaded.
+const Slow = "still has tentative addresses"
+
 // FailedSandboxes returns the events of a namespace that tell of a pod whose network was not made or not removed. The
 // names of the pods begin with prefix. On a machine that is overloaded the kernel needs more than five seconds to check
 // an IPv6 address, and the interface plugin fails, whichever program gave the address. These events are slow ones.
@@ -98,7 +101,7 @@ func FailedSandboxes(ctx context.Context, b *bed.Bed, namespace, prefix string) 
 			continue
 		}
 		told := fmt.Sprintf("%s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
-		if strings.Contains(e.Message, "still has tentative addresses") {
+		if strings.Contains(e.Message, Slow) {
 			slow = append(slow, told)
 		} else {
 			failed = append(failed, told)

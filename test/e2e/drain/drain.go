@@ -35,7 +35,7 @@ func Apply(ctx context.Context, b *bed.Bed, namespace string) error {
 	if _, err := b.Kubectl(ctx, "apply", "-n", namespace, "-f", b.Repo+"/test/e2e/testdata/budget.yaml"); err != nil {
 		return err
 	}
-	if _, err := b.Kubectl(ctx, "rollout", "status", "-n", namespace, "deployment/"+App, "--timeout=60s"); err != nil {
+	if _, err := b.Kubectl(ctx, "rollout", "status", "-n", namespace, "deployment/"+App, "--timeout=180s"); err != nil {
 		return err
 	}
 	return bed.Await(ctx, time.Minute, "the budget to count its pods", func(ctx context.Context) (bool, string) {

@@ -32,14 +32,16 @@ type Runner struct {
 const limit = 3 * time.Minute
 
 // Run executes one step and returns the result of each pod.
-func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
-	var err error
+func (r *Runner) Run(ctx context.Context, s Step) (results []Result, err error) {
 	if r.before, err = r.observe(ctx); err != nil {
 		return nil, err
 	}
 	pods := s.Pods
 	if len(pods) == 0 {
 		pods = slices.Sorted(maps.Keys(r.before))
+	}
+	if s.Undo != nil {
+		defer func() { err = errors.Join(err, s.Undo(context.WithoutCancel(ctx), r)) }()
 	}
 	w := startWatch(ctx, r, pods)
 	if err := s.Do(ctx, r); err != nil {
@@ -51,7 +53,6 @@ func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var results []Result
 	for _, p := range pods {
 		result := Result{Step: s.Name, Pod: p, Before: r.before[p], After: after[p], Took: w.took[p], FreeToMove: s.FreeToMove, Outcome: Judge(r.before[p], after[p])}
 		if r.Follows {
@@ -62,9 +63,6 @@ func (r *Runner) Run(ctx context.Context, s Step) ([]Result, error) {
 			result.Answered = result.Problem == ""
 		}
 		results = append(results, result)
-	}
-	if s.Undo != nil {
-		waitErr = errors.Join(waitErr, s.Undo(ctx, r))
 	}
 	return results, waitErr
 }
@@ -98,7 +96,7 @@ func (r *Runner) Apply(ctx context.Context, manifest string) error {
 	if err := r.kubectl(ctx, "apply", "-f", manifest); err != nil {
 		return err
 	}
-	return bed.Await(ctx, time.Minute, "two pods to be Ready and recorded", func(ctx context.Context) (bool, string) {
+	return bed.Await(ctx, 3*time.Minute, "two pods to be Ready and recorded", func(ctx context.Context) (bool, string) {
 		pods, err := r.observe(ctx)
 		if err != nil || len(pods) != 2 {
 			return false, fmt.Sprint(len(pods), " pods ", err)

@@ -56,7 +56,7 @@ func Steps() []Step {
 		}},
 		{Name: "scale 2→0→2", Command: "kubectl scale statefulset " + Set + " --replicas=0, then 2", Do: scaleToZeroAndBack},
 		{Name: "agent stopped", Command: "kubectl delete pod " + first + " while no agent runs", Pods: []string{first}, Do: withoutAgent(first), Undo: startAgent},
-		{Name: "controller stopped", Command: "kubectl delete pod " + second + " while no controller runs; it waits for one", Pods: []string{second}, Do: withoutController(second)},
+		{Name: "controller stopped", Command: "kubectl delete pod " + second + " while no controller runs; it waits for one", Pods: []string{second}, Do: withoutController(second), Undo: startControllers},
 		{
 			Name: "drain", Command: "kubectl drain of the node of " + second + " (it may move while the node is cordoned)", Pods: []string{second}, FreeToMove: "drained node",
 			Do: func(ctx context.Context, r *Runner) error {
@@ -139,9 +139,13 @@ func withoutController(pod string) func(context.Context, *Runner) error {
 		if err != nil {
 			return err
 		}
-		if err := r.kubectl(ctx, "-n", bed.System, "scale", "deployment", "limpet-controller", "--replicas=2"); err != nil {
-			return err
-		}
-		return r.Bed.AwaitLimpet(ctx)
+		return startControllers(ctx, r)
 	}
+}
+
+func startControllers(ctx context.Context, r *Runner) error {
+	if err := r.kubectl(ctx, "-n", bed.System, "scale", "deployment", "limpet-controller", "--replicas=2"); err != nil {
+		return err
+	}
+	return r.Bed.AwaitLimpet(ctx)
 }
