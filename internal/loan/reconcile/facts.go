@@ -84,9 +84,8 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	named := strings.Contains(owner.Name, "/") // by its controller: a Job keeps pods that ended
 	if len(pods) == 0 && f.recorded == "" || named && f.pod == nil {
 		f.over, err = l.over(ctx, owner)
-		return f, err
 	}
-	return f, errors.Join(l.addGone(ctx, f), l.addSegments(ctx, f))
+	return f, errors.Join(err, l.addGone(ctx, f), l.addSegments(ctx, f))
 }
 
 func (l *Lender) loansOf(ctx context.Context, owner client.ObjectKey) (map[attachment]*limpetv1alpha1.BorrowedAddress, error) {

@@ -114,4 +114,9 @@ func TestAPodCIDROnASegment(t *testing.T) {
 	if b := s.becomes(t, loan.Lent, s.away.Name); b.Status.Home != s.home.Name {
 		t.Errorf("the loan is %+v", b.Status)
 	}
+	env.Remove(t, pod)
+	env.Remove(t, s.set)
+	if b := s.becomes(t, loan.Ending, s.away.Name); b.Status.Home != s.home.Name {
+		t.Errorf("without a pod, the loan is %+v", b.Status)
+	}
 }
