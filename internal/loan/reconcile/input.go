@@ -62,11 +62,12 @@ func (l *Lender) live(ctx context.Context, f *facts, at attachment) (map[string]
 		err := l.Live.Get(ctx, client.ObjectKeyFromObject(b), live)
 		switch {
 		case apierrors.IsNotFound(err):
-			live = nil
+			delete(f.loans, at)
 		case err != nil:
 			return nil, fmt.Errorf("get BorrowedAddress %s: %w", b.Name, err)
+		default:
+			f.loans[at] = live
 		}
-		f.loans[at] = live
 	}
 	return l.nodes(ctx, l.Live, strings.Split(f.ips(at), ","))
 }

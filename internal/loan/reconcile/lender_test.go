@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/limpet-io/limpet/internal/loan"
 	controller "github.com/limpet-io/limpet/internal/loan/reconcile"
@@ -44,6 +44,16 @@ type scene struct {
 // start runs the Lender as the leader does.
 func start(t *testing.T) {
 	t.Helper()
+	mgr, lender := newLender(t, clock.RealClock{})
+	if err := lender.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	env.Start(t, mgr)
+}
+
+// newLender returns a Lender, and the manager that runs what it needs.
+func newLender(t *testing.T, at clock.PassiveClock) (manager.Manager, *controller.Lender) {
+	t.Helper()
 	needs, namespaces := []cluster.Needs{controller.Needs(), workloads.Needs("limpet-system")}, []string{"limpet-system"}
 	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
@@ -58,14 +68,13 @@ func start(t *testing.T) {
 		Registry: reader.Registry, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Discovery: served, Namespaces: namespaces,
 		Events: mgr.GetEventRecorder("limpet-controller"), Clock: testenv.HastyClock{}, Elected: mgr.Elected(),
 	}
-	lender := &controller.Lender{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"), Workloads: reader, Missing: time.Millisecond,
-	}
-	if err := errors.Join(watcher.SetupWithManager(mgr), lender.SetupWithManager(mgr)); err != nil {
+	if err := watcher.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
-	env.Start(t, mgr)
 	cached = mgr.GetClient()
+	return mgr, &controller.Lender{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: at, Events: mgr.GetEventRecorder("limpet-controller"), Workloads: reader, Missing: time.Millisecond,
+	}
 }
 
 var (
