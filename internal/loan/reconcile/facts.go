@@ -50,6 +50,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	if f.loans, err = l.loansOf(ctx, owner); err != nil {
 		return nil, err
 	}
+	l.forget(f)
 	held, err := cluster.ReservationsOf(ctx, l.Client, owner)
 	if err != nil {
 		return nil, err

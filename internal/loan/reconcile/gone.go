@@ -45,23 +45,36 @@ func (l *Lender) addGone(ctx context.Context, f *facts) error {
 
 // unlent reports whether no other owner has a loan with one of some addresses, and lets none get one: a record can be old, or a
 // user's.
-func (l *Lender) unlent(ctx context.Context, owner client.ObjectKey, ips string) (bool, error) {
-	var loans limpetv1alpha1.BorrowedAddressList
+func (l *Lender) unlent(ctx context.Context, owner client.ObjectKey, ips string) (free bool, err error) {
+	for ip := range strings.SplitSeq(ips, ",") { // the cache may lack a loan that this process has just made
+		by, known := l.recordedFor.LoadOrStore(ip, owner)
+		if !known {
+			defer func() {
+				if !free {
+					l.recordedFor.Delete(ip)
+				}
+			}()
+		}
+		if by != owner {
+			return false, nil
+		}
+	}
+	var loans limpetv1alpha1.BorrowedAddressList // read now: what is forgotten is in the cache
 	if err := l.Client.List(ctx, &loans, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list BorrowedAddresses: %w", err)
 	}
-	for i := range loans.Items {
-		b := &loans.Items[i]
-		if sharesAddress(b.Spec.IPs, ips) && (b.Namespace != owner.Namespace || b.Spec.Pod != owner.Name) {
-			return false, nil
+	return !slices.ContainsFunc(loans.Items, func(b limpetv1alpha1.BorrowedAddress) bool {
+		return sharesAddress(b.Spec.IPs, ips) && (b.Namespace != owner.Namespace || b.Spec.Pod != owner.Name)
+	}), nil
+}
+
+// forget drops what an owner lends by its record, once the cache has the loan.
+func (l *Lender) forget(f *facts) {
+	for _, b := range f.loans {
+		for ip := range strings.SplitSeq(b.Spec.IPs, ",") {
+			l.recordedFor.CompareAndDelete(ip, f.owner)
 		}
 	}
-	for ip := range strings.SplitSeq(ips, ",") { // the cache may lack a loan that this process has just made
-		if by, taken := l.recordedFor.LoadOrStore(ip, owner); taken && by != owner {
-			return false, nil
-		}
-	}
-	return true, nil
 }
 
 func sharesAddress(a, b string) bool {

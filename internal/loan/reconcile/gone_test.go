@@ -2,10 +2,12 @@ package reconcile_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +15,7 @@ import (
 	"github.com/limpet-io/limpet/internal/loan"
 	controller "github.com/limpet-io/limpet/internal/loan/reconcile"
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -61,4 +64,64 @@ func TestALoanThatIsGone(t *testing.T) {
 		t.Errorf("after %d reads: %v", reads, err)
 	}
 	env.Told(t, pod.Pod, controller.ReasonWaiting, s.home.Name)
+}
+
+// fast is a clock that passes twenty times as fast.
+type fast struct {
+	clock.RealClock
+	begin time.Time
+}
+
+func (f fast) Now() time.Time { return f.begin.Add(20 * time.Since(f.begin)) }
+
+// recorded makes the record of a pod that was on a node with some addresses.
+func (s *scene) recorded(t *testing.T, node, ips string) *appsv1beta1.PersistentPodState {
+	t.Helper()
+	state := testenv.APersistentPodState("web").In(s.set.Namespace).Prefers(1, corev1.LabelHostname).Recorded("web-0", node, nil)
+	status := state.Status
+	env.Create(t, state.PersistentPodState)
+	record := status.PodStates["web-0"]
+	record.IPs = ips
+	status.PodStates["web-0"] = record
+	state.Status = status
+	if err := env.Client.Status().Update(t.Context(), state.PersistentPodState); err != nil {
+		t.Fatal(err)
+	}
+	return state.PersistentPodState
+}
+
+// TestANodeIsDeletedBeforeItHasLent lends what the record says. Two records of one address lend it once, and another one when the
+// first owner is gone.
+func TestANodeIsDeletedBeforeItHasLent(t *testing.T) {
+	startBy(t, fast{begin: time.Now()})
+	s := newScene(t)
+	env.Remove(t, s.home)
+	other := newScene(t)
+	other.shown(t, other.home) // addresses follow in this cluster
+	lends := func(of *scene, want bool) (*corev1.Pod, *appsv1beta1.PersistentPodState) {
+		t.Helper()
+		state := of.recorded(t, s.home.Name, s.ip)
+		pod := of.waiting(t)
+		if want {
+			if b := of.becomes(t, loan.Lent, ""); b.Spec.IPs != s.ip || b.Status.Home != s.home.Name || b.Name != "web-0.eth0.limpet" {
+				t.Errorf("lent %+v", b)
+			}
+		}
+		if home := opened(t, pod); (home == s.home.Name) != want || !want && of.loan(t) != nil {
+			t.Errorf("the pod names %q, and its loan is %+v", home, of.loan(t))
+		}
+		return pod, state
+	}
+	pod, state := lends(s, true)
+	lends(newScene(t), false)
+	env.Remove(t, pod)
+	env.Remove(t, state)
+	env.Remove(t, s.set)
+	testenv.Eventually(t, func() error {
+		if b := s.loan(t); b != nil {
+			return fmt.Errorf("the loan is %+v", b)
+		}
+		return nil
+	})
+	lends(newScene(t), true)
 }

@@ -59,7 +59,7 @@ type Lender struct {
 	Missing time.Duration
 
 	waiting     sync.Map // since when an owner waits, or has no pod, by its key
-	recordedFor sync.Map // the owners that lend what their record says, by the address
+	recordedFor sync.Map // the owners that lend what their record says, by the address, until the cache has the loan
 }
 
 // Reconcile takes the next step for one owner, and opens the gate of its pod where all its addresses allow.

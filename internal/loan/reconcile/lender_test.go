@@ -44,7 +44,12 @@ type scene struct {
 // start runs the Lender as the leader does.
 func start(t *testing.T) {
 	t.Helper()
-	mgr, lender := newLender(t, clock.RealClock{})
+	startBy(t, clock.RealClock{})
+}
+
+func startBy(t *testing.T, at clock.PassiveClock) {
+	t.Helper()
+	mgr, lender := newLender(t, at)
 	if err := lender.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
@@ -433,36 +438,6 @@ func TestALoanOfADeletedNamespaceEnds(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// TestANodeIsDeletedBeforeItHasLent lends what the record says. Two records of one address lend it once.
-func TestANodeIsDeletedBeforeItHasLent(t *testing.T) {
-	start(t)
-	s := newScene(t)
-	env.Remove(t, s.home)
-	other := newScene(t)
-	other.shown(t, other.home) // addresses follow in this cluster
-	for i, of := range []*scene{s, newScene(t)} {
-		state := testenv.APersistentPodState("web").In(of.set.Namespace).Prefers(1, corev1.LabelHostname).Recorded("web-0", s.home.Name, nil)
-		status := state.Status
-		env.Create(t, state.PersistentPodState)
-		record := status.PodStates["web-0"]
-		record.IPs = s.ip
-		status.PodStates["web-0"] = record
-		state.Status = status
-		if err := env.Client.Status().Update(t.Context(), state.PersistentPodState); err != nil {
-			t.Fatal(err)
-		}
-		pod := of.waiting(t)
-		if i == 0 {
-			if b := of.becomes(t, loan.Lent, ""); b.Spec.IPs != s.ip || b.Status.Home != s.home.Name || b.Name != "web-0.eth0.limpet" {
-				t.Errorf("lent %+v", b)
-			}
-		}
-		if home := opened(t, pod); (home == s.home.Name) != (i == 0) || i == 1 && of.loan(t) != nil {
-			t.Errorf("the pod names %q, and its loan is %+v", home, of.loan(t))
-		}
-	}
 }
 
 // TestBelowFlannelBothNodesHaveOneBackend binds the pod to a node that flannel reaches in another way: the pod waits there for no
