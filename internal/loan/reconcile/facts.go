@@ -35,8 +35,10 @@ type facts struct {
 	// recorded are the addresses of the pod's last life that was Ready, and recordedOn its node.
 	recorded, recordedOn string
 	// shown tells that any node shows addresses of the owner, and given up that a user gave those on loan up.
-	shown, givenUp bool
-	over           bool
+	shown, over bool
+	givenUp     map[attachment]bool
+	// unsure are the networks of which the recorded addresses may be, if there are several and nothing else shows it.
+	unsure []string
 	// segments are the networks on an L2 segment that nodes share, by node, as their agents show. Owners are the nodes that show
 	// the addresses of a lost loan of such a network, and have them in their ranges.
 	segments map[string]string
@@ -45,7 +47,7 @@ type facts struct {
 
 // gather reads what is known of an owner.
 func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, error) {
-	f := &facts{owner: owner, held: map[attachment][]limpetv1alpha1.IPReservation{}}
+	f := &facts{owner: owner, held: map[attachment][]limpetv1alpha1.IPReservation{}, givenUp: map[attachment]bool{}}
 	var err error
 	if f.loans, err = l.loansOf(ctx, owner); err != nil {
 		return nil, err
@@ -57,10 +59,9 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	}
 	f.shown = len(held) > 0
 	for _, r := range held {
-		mark := r.Status.Releases()
-		f.givenUp = f.givenUp || mark != "" && r.Labels[limpetv1alpha1.LabelRelease] == mark
-		if follows(&r) {
-			at := attachment{r.Status.Network, r.Status.Interface}
+		if at := (attachment{r.Status.Network, r.Status.Interface}); follows(&r) {
+			mark := r.Status.Releases()
+			f.givenUp[at] = f.givenUp[at] || mark != "" && r.Labels[limpetv1alpha1.LabelRelease] == mark
 			f.held[at] = append(f.held[at], r)
 		}
 	}

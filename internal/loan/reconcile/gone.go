@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -24,23 +27,53 @@ func (l *Lender) addGone(ctx context.Context, f *facts) error {
 	if !apierrors.IsNotFound(err) {
 		return client.IgnoreNotFound(err)
 	}
-	var some limpetv1alpha1.IPReservationList
-	if err := l.Client.List(ctx, &some, client.Limit(100), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list IPReservations: %w", err)
+	networks, err := l.networks(ctx, f)
+	if err != nil || len(networks) == 0 { // addresses do not follow here
+		return err
 	}
-	i := slices.IndexFunc(some.Items, func(r limpetv1alpha1.IPReservation) bool {
-		return r.Status.Network == reservation.FollowNetwork || follows(&r)
-	})
-	if i < 0 {
-		return nil // addresses do not follow here
+	if len(networks) > 1 {
+		f.unsure = networks
+		return nil
 	}
-	at := attachment{some.Items[i].Status.Network, "eth0"}
+	at := attachment{networks[0], "eth0"}
 	if free, err := l.unlent(ctx, f.owner, f.recorded); err != nil || !free {
 		return err
 	}
 	r := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{Node: f.recordedOn, IPs: f.recorded, Network: at.network, Interface: at.ifName}}
 	f.held[at] = []limpetv1alpha1.IPReservation{r}
 	return nil
+}
+
+// networks returns the networks of which recorded addresses may be: those in which pods follow, or a node shows that they do. Below
+// flannel nodes show that only by their pods, of which there may be none. IPv6 does not follow there.
+func (l *Lender) networks(ctx context.Context, f *facts) ([]string, error) {
+	pools, err := cluster.Pools(ctx, l.Client)
+	if err != nil {
+		return nil, err
+	}
+	var all limpetv1alpha1.IPReservationList
+	if err := l.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list IPReservations: %w", err)
+	}
+	known, flannel := map[string]bool{}, map[string]bool{}
+	for i := range all.Items {
+		if r := &all.Items[i]; follows(r) {
+			known[r.Status.Network] = true
+		}
+	}
+	for i := range pools {
+		s, n := pools[i].Status, f.nodes[pools[i].Status.Node]
+		switch {
+		case s.SharedNetwork, s.Network == reservation.FollowNetwork:
+			known[s.Network] = true
+		case n != nil && loan.Flannel(n.Annotations) != "" && !strings.Contains(f.recorded, ":"):
+			flannel[s.Network] = true
+		}
+	}
+	if len(known) == 0 {
+		known = flannel
+	}
+	return slices.Sorted(maps.Keys(known)), nil
 }
 
 // unlent reports whether no other owner has a loan with one of some addresses, and lets none get one: a record can be old, or a

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -124,4 +125,38 @@ func TestANodeIsDeletedBeforeItHasLent(t *testing.T) {
 		return nil
 	})
 	lends(newScene(t), true)
+}
+
+// TestTheNetworkOfARecord deletes the node of the only pod that follows. Below flannel the pools tell the network. Of two segments
+// no one knows on which the pod was: it waits, and the event says how it gets another address.
+func TestTheNetworkOfARecord(t *testing.T) {
+	startBy(t, fast{begin: time.Now()})
+	s := newScene(t)
+	env.Change(t, s.away, func() { s.away.Annotations = loan.FlannelAnnotations("host-gw") })
+	pool := &limpetv1alpha1.NodeIPPool{Status: limpetv1alpha1.NodeIPPoolStatus{Node: s.away.Name, Network: "cbr0"}}
+	pool.Name = limpetv1alpha1.ObjectName(s.away.Name, "cbr0")
+	env.Create(t, pool)
+	env.Remove(t, s.home)
+	s.recorded(t, s.home.Name, s.ip)
+	pod := s.waiting(t)
+	if b := s.becomes(t, loan.Lent, ""); b.Spec.Network != "cbr0" {
+		t.Errorf("lent %+v", b)
+	}
+	opened(t, pod)
+
+	s = newScene(t)
+	sharedPool(t, s.away, "lan", "192.168.1.1-192.168.1.9")
+	sharedPool(t, newScene(t).home, "other-lan", "192.168.2.1-192.168.2.9")
+	env.Remove(t, s.home)
+	s.recorded(t, s.home.Name, s.ip)
+	pod = s.waiting(t)
+	remedy := `{"spec":{"schedulingGates":[{"$patch":"delete","name":"limpet.dev/loan"}]}}`
+	env.Told(t, pod, controller.ReasonWaiting, "networks lan, other-lan; remedy")
+	env.Told(t, pod, controller.ReasonWaiting, "patch pod web-0 -p '"+remedy+"'")
+	if err := env.Client.Patch(t.Context(), pod, client.RawPatch(types.StrategicMergePatchType, []byte(remedy))); err != nil {
+		t.Fatal(err)
+	}
+	if home := opened(t, pod); home != "" || s.loan(t) != nil {
+		t.Errorf("home is %q, loan %v", home, s.loan(t))
+	}
 }

@@ -76,7 +76,7 @@ func (l *Lender) live(ctx context.Context, f *facts, at attachment) (map[string]
 func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[string]*corev1.Node) (loan.PlaceInput, *bool) {
 	deaths := new(bool)
 	in := loan.PlaceInput{
-		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over || f.pod == nil && (f.givenUp || deleted(f.loans[at])) && f.loans[at] != nil, Epoch: l.Clock.Now().UnixNano(),
+		Loan: loanOf(f.loans[at]), Home: f.homeOf(at), Over: f.over || f.pod == nil && (f.givenUp[at] || deleted(f.loans[at])) && f.loans[at] != nil, Epoch: l.Clock.Now().UnixNano(),
 		Takes: func(node string) bool { return f.pod != nil && l.takes(ctx, nodes[node], f.pod) },
 		Dead: func(node string) bool {
 			dead := node != loan.Unknown && (nodes[node] == nil || outOfService(nodes[node]))

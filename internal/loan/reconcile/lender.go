@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if f.pod != nil && waits(f.pod) && f.recorded != "" && !f.shown && waited < shownLate {
 		return ctrl.Result{RequeueAfter: shownRetry}, nil // its node shows the addresses in a moment
 	}
-	open, home, waitsFor, beside, acted := true, "", "", "", false
+	open, home, waitsFor, beside, acted := len(f.unsure) == 0, "", "", "", false
 	var errs []error
 	for _, at := range f.attachments() {
 		p, err := l.plan(ctx, f, at)
@@ -202,6 +203,11 @@ func (l *Lender) notice(f *facts, w wait, node, beside string) {
 	}
 	w.told = true
 	l.waiting.Store(f.owner, w)
+	if len(f.unsure) > 0 {
+		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s is gone, and the address of the pod may be of networks %s; remedy: let it take another one: kubectl -n %s patch pod %s -p '{\"spec\":{\"schedulingGates\":[{\"$patch\":\"delete\",\"name\":\"%s\"}]}}'",
+			f.recordedOn, strings.Join(f.unsure, ", "), f.pod.Namespace, f.pod.Name, loan.Gate)
+		return
+	}
 	if beside != "" {
 		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "the address of the pod is in the ranges of nodes %s and %s: neither lends it; remedy: take it from the ranges of one of them", node, beside)
 		return

@@ -12,8 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -112,6 +116,37 @@ func TestAJobThatEndsGivesItsAddressBack(t *testing.T) {
 	releases(t, nightly)
 	others = others[1:]
 	isKept()
+}
+
+// TestWhatIsGivenUp ends the loan of an address that a user gives up, and not one of another network.
+func TestWhatIsGivenUp(t *testing.T) {
+	mgr, lender := newLender(t, clock.RealClock{})
+	env.Start(t, mgr)
+	s := newScene(t)
+	r := s.keeps(t, "web-0", 5)
+	b := &limpetv1alpha1.BorrowedAddress{
+		Spec:   limpetv1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: reservation.FollowNetwork, IPs: s.ip},
+		Status: limpetv1alpha1.BorrowedAddressStatus{Home: s.home.Name, Borrower: s.away.Name, Phase: limpetv1alpha1.LoanPhase(loan.Lent), Epoch: 7},
+	}
+	b.Namespace, b.Name = s.set.Namespace, b.Spec.ObjectName()
+	env.Create(t, b)
+	other := s.keeps(t, "web-0", 6)
+	env.Change(t, other, func() { other.Status.Network, other.Status.RetainMinutes = "other", 10 })
+	for _, tc := range []struct {
+		up   *limpetv1alpha1.IPReservation
+		want loan.Phase
+	}{{other, loan.Lent}, {r, loan.Ending}} {
+		if err := cluster.GiveUp(t.Context(), env.Client, tc.up); err != nil {
+			t.Fatal(err)
+		}
+		env.Known(t, cached, &corev1.NodeList{}, &limpetv1alpha1.IPReservationList{}, &limpetv1alpha1.BorrowedAddressList{})
+		if _, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: b.Namespace, Name: "web-0"}}); err != nil {
+			t.Fatal(err)
+		}
+		if phase := loan.Phase(s.loan(t).Status.Phase); phase != tc.want {
+			t.Errorf("%s of network %s is given up: the loan is %s, want %s", tc.up.Status.IPs, tc.up.Status.Network, phase, tc.want)
+		}
+	}
 }
 
 // keeps makes the IPReservation of an owner without a pod, of the node at home.

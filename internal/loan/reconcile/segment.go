@@ -85,10 +85,12 @@ func (f *facts) shows(at attachment, node string) bool {
 	return false
 }
 
-// poolOfSegment keeps on which segment a node is, and with which ranges: one of each family. An agent may write any text.
+// poolOfSegment keeps the network of a node, and where that is on a segment, its ranges: one of each family. An agent may write any
+// text.
 func poolOfSegment(from, to *limpetv1alpha1.NodeIPPool) {
-	if s := from.Status; s.SharedNetwork && len(s.Ranges) <= 2 {
-		to.Status.Node, to.Status.Network, to.Status.SharedNetwork, to.Status.Ranges = s.Node, s.Network, true, s.Ranges
+	s := from.Status
+	if to.Status.Node, to.Status.Network = s.Node, s.Network; s.SharedNetwork && len(s.Ranges) <= 2 {
+		to.Status.SharedNetwork, to.Status.Ranges = true, s.Ranges
 	}
 }
 
