@@ -40,9 +40,10 @@ func Needs() cluster.Needs {
 	return cluster.Needs{Objects: []cluster.Need{cluster.Of(cluster.NodeOwner, reserved), cluster.Of(cluster.NodeReadiness, annotated)}}
 }
 
-// reserved keeps whether, and until when, a node has reservations.
+// reserved keeps how many addresses a node reserves and has lent, and until when.
 func reserved(from, to *v1alpha1.NodeIPPool) {
-	to.Status.Node, to.Status.Reserved, to.Status.ReservedUntil = from.Status.Node, from.Status.Reserved, from.Status.ReservedUntil
+	s := from.Status
+	to.Status.Node, to.Status.Reserved, to.Status.Lent, to.Status.ReservedUntil = s.Node, s.Reserved, s.Lent, s.ReservedUntil
 }
 
 // annotated keeps our annotations, and whether they are ours.
@@ -92,7 +93,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	}
 	now, reserves := k.Clock.Now(), map[string]bool{}
 	for i := range pools { // a dead agent tells of reservations that have ended
-		if s := pools[i].Status; s.Reserved > 0 && (s.ReservedUntil == nil || now.Before(s.ReservedUntil.Time)) {
+		if s := pools[i].Status; s.Reserved > s.Lent && (s.ReservedUntil == nil || now.Before(s.ReservedUntil.Time)) {
 			reserves[s.Node] = true
 		}
 	}

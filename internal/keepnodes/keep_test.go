@@ -88,7 +88,11 @@ func TestNodesWithReservationsAreKept(t *testing.T) {
 			if node.ResourceVersion != version {
 				t.Error("the Node was written again without a change")
 			}
-			env.Change(t, pool, func() { pool.Status.Reserved = 0 })
+			env.Change(t, pool, func() { pool.Status.Lent = 1 }) // the address is elsewhere
+			shows(tc.person)
+			env.Change(t, pool, func() { pool.Status.Reserved = 2 })
+			shows(tc.kept)
+			env.Change(t, pool, func() { pool.Status.Reserved, pool.Status.Lent = 0, 0 })
 			shows(tc.person)
 		})
 	}
