@@ -189,15 +189,13 @@ func (l logFile) append(line []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(fd) }() // the line is written; a failing close changes nothing
 	if size > 0 && size+int64(len(line)) > l.max && l.rotate(fd) == nil {
-		fresh, freshSize, err := l.open()
-		if err != nil {
+		_ = unix.Close(fd) // nothing was written
+		if fd, size, err = l.open(); err != nil {
 			return err
 		}
-		defer func() { _ = unix.Close(fresh) }() // as above
-		fd, size = fresh, freshSize
 	}
+	defer func() { _ = unix.Close(fd) }() // the line is written; a failing close changes nothing
 	if size > 0 && size+int64(len(line)) > 2*l.max {
 		return fmt.Errorf("append %s: %w", l.path, errLogFull)
 	}

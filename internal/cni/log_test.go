@@ -202,6 +202,9 @@ func TestTheLogIsBounded(t *testing.T) {
 	for range 40 {
 		del()
 	}
+	if open := openOf(t, filepath.Dir(path)); len(open) > 0 {
+		t.Errorf("still open: %v", open)
+	}
 	newest, old := size(t, path), size(t, path+".1")
 	if newest == 0 || newest > 2000 || old == 0 || old > 2000 {
 		t.Errorf("%d bytes, and %d in the old file", newest, old)
@@ -252,6 +255,21 @@ func TestLinesStayWholeWhileTheLogRotates(t *testing.T) {
 			t.Errorf("%+v; STATUS is only told when it fails", l)
 		}
 	}
+}
+
+// openOf returns the files in a directory that this process has open.
+func openOf(t *testing.T, dir string) (open []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil || len(all) == 0 {
+		t.Fatal(err)
+	}
+	for _, fd := range all {
+		if path, _ := os.Readlink(fd); filepath.Dir(path) == dir { // one may be closed meanwhile
+			open = append(open, path)
+		}
+	}
+	return open
 }
 
 func size(t *testing.T, path string) int64 {
