@@ -72,8 +72,9 @@ type adding struct {
 // add fills in the attachment's addresses and stores it. A refused ADD tries again when its
 // predecessor ends within ipam.addWait.
 func (p *Plugin) add(ad *adding) error {
+	defer func() { ad.marker.cancel(); ad.ended.cancel() }()
 	plan, err := ad.try()
-	if ad.marker != nil || errors.Is(err, reservation.ErrPredecessor) {
+	if errors.Is(err, reservation.ErrPredecessor) {
 		err = ad.retry(&plan, err)
 	}
 	if errors.Is(err, errUnasked) {
@@ -103,6 +104,7 @@ func (ad *adding) try() (plan reservation.AddDecision, err error) {
 			return ad.markRefused(plan)
 		}
 		if ad.mustAsk(plan) {
+			ad.mark() // so that no DEL comes between
 			return errUnasked
 		}
 		if err := ad.apply(plan); err != nil {

@@ -58,7 +58,6 @@ func (ad *adding) mark() {
 // code 11 tries again after 10 seconds or more, and a predecessor that was deleted by force mostly ends earlier.
 // The lock is free meanwhile: the DEL of the predecessor needs the lock.
 func (ad *adding) retry(plan *reservation.AddDecision, err error) error {
-	defer func() { ad.marker.cancel(); ad.ended.cancel() }()
 	begin := ad.Now()
 	for tries := 1; tries < maxTries && errors.Is(err, reservation.ErrPredecessor) && plan.Wait != nil && ad.Await != nil; tries++ {
 		left := ad.conf.AddWait - ad.Now().Since(begin)

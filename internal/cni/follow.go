@@ -55,9 +55,7 @@ func (ad *adding) mustAsk(plan reservation.AddDecision) bool {
 // askFirst tries again, unless a machine of the segment has one of the addresses. Nothing is stored while it asks, and the lock is
 // free.
 func (ad *adding) askFirst(addrs []netip.Addr) (plan reservation.AddDecision, err error) {
-	ad.asked, ad.marker = addrs, nil // that of an earlier wait is gone
-	ad.mark()
-	defer func() { ad.marker.cancel() }()
+	ad.asked = addrs
 	by, err := ad.Ask(ad.conf.Segment, addrs)
 	if err != nil {
 		return plan, err

@@ -9,12 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/types"
 
 	"github.com/limpet-io/limpet/internal/cni"
+	"github.com/limpet-io/limpet/internal/cni/outside"
 	"github.com/limpet-io/limpet/internal/lifecycle"
 	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -225,6 +227,40 @@ func TestAnADDAsksForWhatItClaims(t *testing.T) {
 	}
 	if err != nil && codeOf(err) != types.ErrTryAgainLater {
 		t.Error(err)
+	}
+}
+
+// atEnd does something once the transaction of an ADD is over.
+type atEnd struct {
+	outside.Source
+	do func()
+}
+
+func (s atEnd) Add(reservation.Attachment) (outside.Add, error) {
+	return outside.Add{Done: func(reservation.Attachment, error) error { s.do(); return nil }}, nil
+}
+
+// TestAnADDThatEndsBeforeItAsks ends the container when its ADD has given the lock back to ask the segment: it attaches nothing.
+func TestAnADDThatEndsBeforeItAsks(t *testing.T) {
+	w, s := newTestNode(t), follower("n2")
+	w.ipam = map[string]any{"sharedNetwork": true}
+	if err := w.write([]netip.Addr{netip.MustParseAddr("10.1.0.5"), netip.MustParseAddr("fd00:1::5")}, loan.Step{Record: loan.Record{Guest: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	w.plugin.Ask = func(string, []netip.Addr) (map[netip.Addr]net.HardwareAddr, error) { return nil, nil }
+	end := sync.OnceFunc(func() {
+		w.plugin.HostLocal = func(outside.Verb) outside.Source { return nil }
+		if err := w.del(s); err != nil {
+			t.Error(err)
+		}
+	})
+	w.plugin.HostLocal = func(outside.Verb) outside.Source { return atEnd{do: end} }
+	w.start(s)
+	if got, err := w.addUncached(s, map[string]any{"type": "bridge"}); err == nil {
+		t.Errorf("got %v after the DEL", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(w.dir, ".pending", "*")); len(left) > 0 || len(w.read().Attached) > 0 {
+		t.Errorf("left: %v, attached %v", left, w.read().Attached)
 	}
 }
 
