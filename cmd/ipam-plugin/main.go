@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -41,9 +42,12 @@ func run() int {
 	hostLocal := &coexist.Neighbour{Node: host}
 	rebuilder := &recovery.Recovery{
 		Node: host, Others: hostLocal, Log: log,
-		Interfaces: func() []machine.Interface {
-			found, _ := machine.Interfaces(machine.NetNSDir) // a state is made of what can be seen: a node without one stands still
-			return found
+		Interfaces: func() ([]machine.Interface, error) {
+			found, err := machine.Interfaces(machine.NetNSDir)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return nil, err
+			}
+			return found, nil // a state is made of what can be seen: a node without one stands still
 		},
 	}
 	plugin := &cni.Plugin{

@@ -95,13 +95,13 @@ func (n *bitNode) end(s sandbox) {
 }
 
 // interfaces is what a look into the namespaces finds.
-func (n *bitNode) interfaces() (all []machine.Interface) {
+func (n *bitNode) interfaces() (all []machine.Interface, err error) {
 	for path, ns := range n.netns {
 		if addrs := n.inside[path]; len(addrs) > 0 {
 			all = append(all, machine.Interface{NetNS: ns, Name: "eth0", Addresses: addrs})
 		}
 	}
-	return all
+	return all, nil
 }
 
 // copyOf returns the same node with a copy of its files.

@@ -32,8 +32,8 @@ func TestARepeatedADDTakesNoSecondAddress(t *testing.T) {
 			w.cacheWhole(s, ips("10.1.0.2", "fd00:1::2"))
 		}},
 		"one of which a rebuilt state knows the namespace only": {holder: "netns:/netns/c-web", before: func(w *testNode, s sandbox) {
-			w.recovery.Interfaces = func() []machine.Interface {
-				return []machine.Interface{{NetNS: w.netns[s.netns()], Name: "eth0", Addresses: ips("10.1.0.2", "fd00:1::2")}}
+			w.recovery.Interfaces = func() ([]machine.Interface, error) {
+				return []machine.Interface{{NetNS: w.netns[s.netns()], Name: "eth0", Addresses: ips("10.1.0.2", "fd00:1::2")}}, nil
 			}
 			w.mustAdd(plain("neighbour"))
 			w.damage(func(path string) error { return os.Truncate(path, 0) })

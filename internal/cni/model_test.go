@@ -85,15 +85,14 @@ func newModel(w *testNode, seed uint64) *model {
 }
 
 // interfaces is what a look into the namespaces finds.
-func (m *model) interfaces() []machine.Interface {
-	var all []machine.Interface
+func (m *model) interfaces() (all []machine.Interface, err error) {
 	for _, s := range m.made {
 		n, lives := m.netns[s.netns()]
 		if addrs := m.inside[s.netns()]; lives && len(addrs) > 0 {
 			all = append(all, machine.Interface{NetNS: n, Name: s.ifName, Addresses: slices.Clone(addrs)})
 		}
 	}
-	return all
+	return all, nil
 }
 
 // unseen returns something that a run must have shown and has not yet; "" for nothing.

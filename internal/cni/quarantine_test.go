@@ -2,6 +2,7 @@ package cni_test
 
 import (
 	"net/netip"
+	"os"
 	"slices"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestUnknownAddressesAreQuarantinedOnce(t *testing.T) {
 	w := newTestNode(t)
 	looks := 0
 	look := w.interfaces(nil)
-	w.recovery.Interfaces = func() (none []machine.Interface) { looks++; return look() }
+	w.recovery.Interfaces = func() ([]machine.Interface, error) { looks++; return look() }
 	w.mustAdd(lostSandbox("a", false))
 	w.mustAdd(lostSandbox("a2", false))
 	if looks != 1 {
@@ -55,6 +56,30 @@ func TestUnknownAddressesAreQuarantinedOnce(t *testing.T) {
 	w.mustAdd(lostSandbox("c", false))
 	if looks != 0 {
 		t.Errorf("searched %d times more", looks)
+	}
+}
+
+// TestAKernelThatDoesNotAnswer has a state lost or not yet made while nothing can look into the namespaces: no state is made that
+// does not see them.
+func TestAKernelThatDoesNotAnswer(t *testing.T) {
+	for name, before := range map[string]func(*testNode){
+		"a new node":   func(w *testNode) {},
+		"a lost state": func(w *testNode) { w.mustAdd(plain("first")); w.damage(overwrite(0, 1<<20, 0)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := newTestNode(t), plain("web")
+			before(w)
+			w.start(s)
+			look := w.interfaces(map[string][]netip.Addr{s.pod: ips("10.1.0.3", "fd00:1::3")}, s)
+			w.recovery.Interfaces = func() ([]machine.Interface, error) { return nil, os.ErrDeadlineExceeded }
+			if addrs, err := w.add(plain("second")); err == nil {
+				t.Errorf("an ADD got %v", addrs)
+			}
+			w.recovery.Interfaces = look
+			if addrs := w.mustAdd(plain("second")); addrs[0].String() == "10.1.0.3" {
+				t.Error("an ADD got an address that a namespace has")
+			}
+		})
 	}
 }
 

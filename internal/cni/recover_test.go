@@ -444,15 +444,14 @@ func (w *testNode) cacheWhole(s sandbox, addrs []netip.Addr) {
 }
 
 // interfaces returns the interfaces in the namespaces of sandboxes, with addresses by pod.
-func (w *testNode) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func() []machine.Interface {
-	return func() []machine.Interface {
-		var all []machine.Interface
+func (w *testNode) interfaces(addrs map[string][]netip.Addr, of ...sandbox) func() ([]machine.Interface, error) {
+	return func() (all []machine.Interface, err error) {
 		for _, s := range of {
 			if n, lives := w.netns[s.netns()]; lives {
 				all = append(all, machine.Interface{NetNS: n, Name: s.ifName, Addresses: addrs[s.pod]})
 			}
 		}
-		return all
+		return all, nil
 	}
 }
 

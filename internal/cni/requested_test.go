@@ -19,8 +19,8 @@ func TestRequestedAddressIsReclaimed(t *testing.T) {
 			w.start(plain(pod))
 			there = append(there, machine.Interface{NetNS: w.netns[plain(pod).netns()], Name: "eth0", Addresses: ips("10.1.0.5", "fd00:1::5")})
 		}
-		w.recovery.Interfaces = func() []machine.Interface {
-			return slices.DeleteFunc(slices.Clone(there), func(i machine.Interface) bool { return w.netns[i.NetNS.Path] != i.NetNS })
+		w.recovery.Interfaces = func() ([]machine.Interface, error) {
+			return slices.DeleteFunc(slices.Clone(there), func(i machine.Interface) bool { return w.netns[i.NetNS.Path] != i.NetNS }), nil
 		}
 		w.mustAdd(plain("first"))
 		w.damage(func(path string) error { return os.Truncate(path, 0) })

@@ -172,7 +172,7 @@ func (n node) inside(interfaces []machine.Interface, args ...string) (out string
 	}
 	rebuilder := &recovery.Recovery{
 		Node: host, Others: &coexist.Neighbour{Node: host}, Log: slog.New(slog.NewTextHandler(&both, nil)),
-		Interfaces: func() []machine.Interface { return interfaces },
+		Interfaces: func() ([]machine.Interface, error) { return interfaces, nil },
 	}
 	tool := ipamtool.Tool{
 		Now: host.Now, NetNS: host.NetNS, Running: rebuilder.Running, Rebuild: rebuilder.RebuildIn, Stdout: &both, Stderr: &both,

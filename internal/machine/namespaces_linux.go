@@ -28,27 +28,37 @@ type Interface struct {
 }
 
 // Interfaces returns the interfaces of all network namespaces that are bound in dir. Files that are no namespaces, or are
-// removed meanwhile, are skipped. With an error it returns what it could look at: other namespaces have addresses too.
-func Interfaces(dir string) ([]Interface, error) {
-	var found []Interface
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
-		entries, err := os.ReadDir(dir)
-		if errors.Is(err, os.ErrNotExist) {
-			err = nil // no namespaces
+// removed meanwhile, are skipped. With an error it returns what it could look at: other namespaces have addresses too. Of a kernel
+// that does not answer in time it returns os.ErrDeadlineExceeded alone.
+func Interfaces(dir string) (found []Interface, err error) {
+	type answer struct {
+		found []Interface
+		err   error
+	}
+	a, inTime := within(allBound, func() (a answer) {
+		a.found, a.err = interfaces(dir)
+		return a
+	})
+	if !inTime {
+		return nil, fmt.Errorf("look into the network namespaces of %s: %w", dir, os.ErrDeadlineExceeded)
+	}
+	return a.found, a.err
+}
+
+// interfaces moves the calling thread into each namespace.
+func interfaces(dir string) (found []Interface, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // no namespaces
+	}
+	for _, e := range entries {
+		inside, _, enterErr := enter(filepath.Join(dir, e.Name()))
+		if enterErr == nil {
+			found = append(found, inside...)
+		} else if !gone(enterErr) {
+			err = errors.Join(err, enterErr)
 		}
-		for _, e := range entries {
-			inside, _, enterErr := enter(filepath.Join(dir, e.Name()))
-			if enterErr == nil {
-				found = append(found, inside...)
-			} else if !gone(enterErr) {
-				err = errors.Join(err, enterErr)
-			}
-		}
-		failed <- err
-	}()
-	err := <-failed
+	}
 	return found, err
 }
 
@@ -66,34 +76,41 @@ func Inside(dir string) (all []netip.Addr, err error) {
 	return all, err
 }
 
-// lookBound bounds how long HasAddress waits for the kernel.
-const lookBound = 2 * time.Second
+// lookBound bounds how long HasAddress waits for the kernel, and allBound how long Interfaces does: other verbs wait meanwhile.
+const lookBound, allBound = 2 * time.Second, 5 * time.Second
+
+// within returns what a look into namespaces finds, on a thread of its own, or false when the kernel does not answer in time.
+func within[T any](bound time.Duration, look func() T) (found T, inTime bool) {
+	done := make(chan T, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
+		done <- look()
+	}()
+	select {
+	case found = <-done:
+		return found, true
+	case <-time.After(bound): //nolint:forbidigo // it bounds a call into the kernel, and no decision depends on the time
+		return found, false
+	}
+}
 
 // HasAddress reports whether an interface in a network namespace has one of the addresses. A
 // namespace that cannot be read in time counts as having them. A path that leads to another
 // namespace by now, or to none, does not.
 func HasAddress(ns reservation.NetNS, addrs []netip.Addr) bool {
-	has := make(chan bool, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread is in another namespace and ends with this goroutine
+	has, inTime := within(lookBound, func() bool {
 		inside, is, err := enter(ns.Path)
 		switch {
 		case gone(err), err == nil && is != ns:
-			has <- false
+			return false
 		case err != nil:
-			has <- true
-		default:
-			has <- slices.ContainsFunc(inside, func(i Interface) bool {
-				return slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool { return slices.Contains(addrs, a) })
-			})
+			return true
 		}
-	}()
-	select {
-	case answer := <-has:
-		return answer
-	case <-time.After(lookBound): //nolint:forbidigo // it bounds a call into the kernel, and no decision depends on the time
-		return true
-	}
+		return slices.ContainsFunc(inside, func(i Interface) bool {
+			return slices.ContainsFunc(i.Addresses, func(a netip.Addr) bool { return slices.Contains(addrs, a) })
+		})
+	})
+	return has || !inTime
 }
 
 // enter moves the calling thread into the namespace at path, and returns the interfaces of the

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -87,6 +88,18 @@ func TestInterfacesOfNamespaces(t *testing.T) {
 	}
 	if found, err := machine.Inside(dir); !errors.Is(err, unix.ELOOP) || len(found) != 1 {
 		t.Errorf("got %v, %v beside an entry that cannot be followed", found, err)
+	}
+}
+
+// TestAKernelThatDoesNotAnswer bounds a look into namespaces: verbs wait for the one that looks.
+func TestAKernelThatDoesNotAnswer(t *testing.T) {
+	answer := make(chan bool)
+	defer close(answer)
+	if found, inTime := machine.Within(time.Millisecond, func() bool { return <-answer }); found || inTime {
+		t.Errorf("found %t, in time %t", found, inTime)
+	}
+	if found, inTime := machine.Within(time.Hour, func() bool { return true }); !found || !inTime {
+		t.Errorf("found %t, in time %t", found, inTime)
 	}
 }
 

@@ -48,7 +48,11 @@ func (s *source) quarantineUnknown(tx *persistence.Tx) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range s.placeholdersOf(s.verb.Conf) {
+	inside, err := s.placeholdersOf(s.verb.Conf)
+	if err != nil {
+		return err
+	}
+	for _, f := range inside {
 		f.Addresses = slices.DeleteFunc(slices.Clone(f.Addresses), func(addr netip.Addr) bool { return explained(known.Attachments, f.NetNS, addr) })
 		if err := hold(tx, f); err != nil {
 			return err

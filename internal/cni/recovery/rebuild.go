@@ -44,8 +44,8 @@ func (r *Recovery) gather(conf *netconf.Config, left persistence.Salvaged) (in r
 		return in, err
 	}
 	if left.Cause == nil {
-		in.Placeholders = r.placeholdersOf(conf)
-		return in, nil
+		in.Placeholders, err = r.placeholdersOf(conf)
+		return in, err
 	}
 	in.Placeholders, err = r.unexplained(conf.Network, in)
 	return in, err
@@ -53,14 +53,14 @@ func (r *Recovery) gather(conf *netconf.Config, left persistence.Salvaged) (in r
 
 // placeholdersOf returns placeholders for the addresses that may be of a network. Addresses in
 // host-local's files are known there. A node that looks new may have lost a state and its marker.
-func (r *Recovery) placeholdersOf(conf *netconf.Config) []reservation.Attachment {
-	all := r.placeholders([]string{conf.Network})
+func (r *Recovery) placeholdersOf(conf *netconf.Config) ([]reservation.Attachment, error) {
+	all, err := r.placeholders([]string{conf.Network})
 	for i := range all {
 		all[i].Addresses = slices.DeleteFunc(slices.Clone(all[i].Addresses), func(addr netip.Addr) bool {
 			return !conf.MayHold(addr) || r.Others.Has(conf, addr)
 		})
 	}
-	return all
+	return all, err
 }
 
 // report tells a person what happened, once: the next verb finds a sound state.
@@ -127,12 +127,12 @@ func (r *Recovery) cached(conf *netconf.Config) ([]reservation.Attachment, error
 // placeholders returns the addresses in the node's namespaces as nameless attachments, once
 // for each network: the network of an address cannot be seen. They cover pods whose ADD was
 // under way, and pods whose cache file is gone.
-func (r *Recovery) placeholders(networks []string) []reservation.Attachment {
+func (r *Recovery) placeholders(networks []string) (all []reservation.Attachment, err error) {
 	if r.Interfaces == nil {
-		return nil
+		return nil, nil
 	}
-	var all []reservation.Attachment
-	for _, i := range r.Interfaces() {
+	inside, err := r.Interfaces()
+	for _, i := range inside {
 		for _, n := range networks {
 			id := reservation.AttachmentID{Network: n, ContainerID: reservation.NetNSPlaceholder(i.NetNS), IfName: i.Name}
 			all = append(all, reservation.Attachment{
@@ -140,7 +140,7 @@ func (r *Recovery) placeholders(networks []string) []reservation.Attachment {
 			})
 		}
 	}
-	return all
+	return all, err
 }
 
 // unexplained returns placeholders for every network that is known. It refuses where no
@@ -148,12 +148,13 @@ func (r *Recovery) placeholders(networks []string) []reservation.Attachment {
 func (r *Recovery) unexplained(network string, in reservation.RebuildInput) ([]reservation.Attachment, error) {
 	networks := networksOf(network, in)
 	if len(networks) > 0 {
-		return r.placeholders(networks), nil
+		return r.placeholders(networks)
 	}
-	if n := len(r.placeholders([]string{""})); n > 0 {
-		return nil, fmt.Errorf("%w: %d interfaces", errNoNetwork, n)
+	all, err := r.placeholders([]string{""})
+	if len(all) > 0 {
+		err = fmt.Errorf("%w: %d interfaces", errNoNetwork, len(all))
 	}
-	return nil, nil
+	return nil, err
 }
 
 // networksOf lists the networks of all attachments and reservations, and one more unless it

@@ -23,7 +23,7 @@ import (
 type Recovery struct {
 	Node node.Node
 	// Interfaces lists the interfaces in the network namespaces of the node; none when nil.
-	Interfaces func() []machine.Interface
+	Interfaces func() ([]machine.Interface, error)
 	// Others tells what another plugin's files say.
 	Others Others
 	// Log takes what a person should know of a rebuild that no verb caused.

@@ -28,7 +28,9 @@ func (r *Recovery) Running(dir string) ([]reservation.Attachment, error) {
 	}
 	var inside []machine.Interface
 	if r.Interfaces != nil {
-		inside = r.Interfaces()
+		if inside, err = r.Interfaces(); err != nil {
+			return nil, err
+		}
 	}
 	var running []reservation.Attachment
 	for _, c := range all {
