@@ -147,14 +147,18 @@ func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
 	return nil
 }
 
-// addresses are all that the owner has, or had.
+// addresses are all that the owner has, or had, in own mode: of no other network the NodeNetwork has ranges.
 func (f *facts) addresses() (ips []string) {
-	for _, b := range f.loans {
-		ips = append(ips, strings.Split(b.Spec.IPs, ",")...)
+	for at, b := range f.loans {
+		if at.network == reservation.FollowNetwork {
+			ips = append(ips, strings.Split(b.Spec.IPs, ",")...)
+		}
 	}
-	for _, held := range f.held {
+	for at, held := range f.held {
 		for i := range held {
-			ips = append(ips, strings.Split(held[i].Status.IPs, ",")...)
+			if at.network == reservation.FollowNetwork {
+				ips = append(ips, strings.Split(held[i].Status.IPs, ",")...)
+			}
 		}
 	}
 	return ips

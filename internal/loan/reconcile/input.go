@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,7 +68,7 @@ func (l *Lender) live(ctx context.Context, f *facts, at attachment) (map[string]
 			f.loans[at] = live
 		}
 	}
-	return l.nodes(ctx, l.Live, strings.Split(f.ips(at), ","))
+	return l.nodes(ctx, l.Live, f.addresses())
 }
 
 // input makes what loan.PlanPlace decides from, and tells whether a death counted.

@@ -1,10 +1,13 @@
 package reconcile_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/loan"
@@ -56,6 +59,37 @@ func TestOnASegmentBothNodesHaveTheNetwork(t *testing.T) {
 	s.becomes(t, loan.Lent, "")
 	env.Change(t, other, func() { other.Status.Network = "lan" })
 	s.becomes(t, loan.Lent, s.away.Name)
+}
+
+// ranges counts what is read of the NodeNetwork.
+type ranges struct {
+	client.Reader
+	reads *int
+}
+
+func (r ranges) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if _, is := o.(*limpetv1alpha1.NodeNetwork); is {
+		*r.reads++
+	}
+	return r.Reader.Get(ctx, key, o, options...)
+}
+
+// TestASegmentReadsNoNodeNetwork looks for whose an address is: of own mode alone the NodeNetwork has ranges.
+func TestASegmentReadsNoNodeNetwork(t *testing.T) {
+	mgr, lender := newLender(t, clock.RealClock{})
+	env.Start(t, mgr)
+	reads := 0
+	lender.Live = ranges{lender.Live, &reads}
+	for network, want := range map[string]int{"lan": 0, reservation.FollowNetwork: 1} {
+		s := onSegment(t)
+		s.shownOn(t, s.home, network)
+		s.waiting(t)
+		env.Known(t, cached, &corev1.PodList{})
+		reads = 0
+		if _, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.set.Namespace, Name: "web-0"}}); err != nil || reads != want {
+			t.Errorf("in network %s: the NodeNetwork is read %d times, %v; want %d", network, reads, err, want)
+		}
+	}
 }
 
 // TestALoanOfAnAddressOfAnotherRangeIsRemoved is what a stolen token of a node could put on a segment, where no Node says whose an
