@@ -71,7 +71,11 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	for _, of := range f.held {
 		slices.SortFunc(of, f.likeliest)
 	}
-	if f.nodes, err = l.nodes(ctx, l.Client, f.addresses()); err != nil {
+	nodes, err := cluster.Nodes(ctx, l.Client)
+	if err != nil {
+		return nil, err
+	}
+	if f.nodes, err = l.byName(ctx, nodes, f.addresses()); err != nil {
 		return nil, err
 	}
 	pods, err := l.podsOf(ctx, owner)
@@ -259,12 +263,8 @@ func goesFirst(a, b *corev1.Pod) bool {
 	return a.UID < b.UID
 }
 
-// nodes reads all nodes, by their names. The ranges of a NodeNetwork matter where no pod CIDR has one of some addresses.
-func (l *Lender) nodes(ctx context.Context, r client.Reader, ips []string) (map[string]*corev1.Node, error) {
-	all, err := cluster.Nodes(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+// byName returns all nodes by their names. The ranges of a NodeNetwork matter where no pod CIDR has one of some addresses.
+func (l *Lender) byName(ctx context.Context, all []*corev1.Node, ips []string) (map[string]*corev1.Node, error) {
 	nodes := map[string]*corev1.Node{}
 	for _, n := range all {
 		nodes[n.Name] = n

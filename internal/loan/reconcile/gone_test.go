@@ -34,6 +34,49 @@ func (b before) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 	return b.Reader.Get(ctx, key, o, options...)
 }
 
+// pages reads one object at a time where the caller bounds a page, and counts other lists.
+type pages struct {
+	client.Reader
+	bounded, whole int
+}
+
+func (p *pages) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if (&client.ListOptions{}).ApplyOptions(options).Limit == 0 {
+		p.whole++
+		return p.Reader.List(ctx, list, options...)
+	}
+	p.bounded++
+	return p.Reader.List(ctx, list, append(options, client.Limit(1))...)
+}
+
+// TestADeathIsReadByPages concludes from all nodes that a home is gone, and that no other node has its range.
+func TestADeathIsReadByPages(t *testing.T) {
+	mgr, lender := newLender(t, clock.RealClock{})
+	env.Start(t, mgr)
+	newScene(t)
+	s := newScene(t)
+	env.Create(t, s.asked())
+	env.Remove(t, s.home)
+	pod := s.waiting(t)
+	env.Known(t, cached, &corev1.PodList{})
+	p := &pages{Reader: lender.Live}
+	lender.Live = p
+	if _, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil || p.bounded < 2 || p.whole > 0 {
+		t.Errorf("%v after %d pages and %d whole lists", err, p.bounded, p.whole)
+	}
+	s.becomes(t, loan.Lent, "")
+}
+
+// asked is the loan of an address for which home is asked.
+func (s *scene) asked() *limpetv1alpha1.BorrowedAddress {
+	b := &limpetv1alpha1.BorrowedAddress{
+		Spec:   limpetv1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: reservation.FollowNetwork, IPs: s.ip},
+		Status: limpetv1alpha1.BorrowedAddressStatus{Home: s.home.Name, Phase: limpetv1alpha1.LoanPhase(loan.Asked), Epoch: 7},
+	}
+	b.Namespace, b.Name = s.set.Namespace, b.Spec.ObjectName()
+	return b
+}
+
 // TestALoanThatIsGone is in the cache alone when its home is taken for dead, and a pod waits for it at home.
 func TestALoanThatIsGone(t *testing.T) {
 	at := clocktesting.NewFakePassiveClock(time.Now())
@@ -41,11 +84,7 @@ func TestALoanThatIsGone(t *testing.T) {
 	env.Start(t, mgr)
 	s := newScene(t)
 	s.shown(t, s.home)
-	b := &limpetv1alpha1.BorrowedAddress{
-		Spec:   limpetv1alpha1.BorrowedAddressSpec{Pod: "web-0", Interface: "eth0", Network: reservation.FollowNetwork, IPs: s.ip},
-		Status: limpetv1alpha1.BorrowedAddressStatus{Home: s.home.Name, Phase: limpetv1alpha1.LoanPhase(loan.Asked), Epoch: 7},
-	}
-	b.Namespace, b.Name = s.set.Namespace, b.Spec.ObjectName()
+	b := s.asked()
 	env.Create(t, b)
 	env.Change(t, s.home, func() {
 		s.home.Spec.Taints = append(s.home.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})

@@ -54,7 +54,8 @@ func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, er
 	return out, nil
 }
 
-// live reads a loan, and after it all nodes, from the API server.
+// live reads a loan, and after it all nodes, from the API server. One read of all nodes at a time: a node that is gone can concern
+// many owners.
 func (l *Lender) live(ctx context.Context, f *facts, at attachment) (map[string]*corev1.Node, error) {
 	if b := f.loans[at]; b != nil {
 		live := &limpetv1alpha1.BorrowedAddress{}
@@ -68,7 +69,13 @@ func (l *Lender) live(ctx context.Context, f *facts, at attachment) (map[string]
 			f.loans[at] = live
 		}
 	}
-	return l.nodes(ctx, l.Live, f.addresses())
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	nodes, err := cluster.LiveNodes(ctx, l.Live, nodeNeed)
+	if err != nil {
+		return nil, err
+	}
+	return l.byName(ctx, nodes, f.addresses())
 }
 
 // input makes what loan.PlanPlace decides from, and tells whether a death counted.

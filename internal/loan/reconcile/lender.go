@@ -59,6 +59,7 @@ type Lender struct {
 	// Missing is how long an owner must have no pod until it may count as one that does not return; 0 for half a minute.
 	Missing time.Duration
 
+	reading     sync.Mutex
 	waiting     sync.Map // since when an owner waits, or has no pod, by its key
 	recordedFor sync.Map // the owners that lend what their record says, by the address, until the cache has the loan
 }

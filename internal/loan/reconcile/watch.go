@@ -29,7 +29,7 @@ func Needs() cluster.Needs {
 	return cluster.Needs{
 		Objects: []cluster.Need{
 			cluster.Of(cluster.OwnAnnotations[*corev1.Pod], cluster.Owners, cluster.Phase, cluster.Requests(), podPlace),
-			cluster.Of(cluster.Labels, cluster.NodeFitness, flannelOf),
+			nodeNeed,
 			cluster.Of(cluster.NodeOwner, cluster.ReservationHolder),
 			cluster.Of(wholeLoan),
 			cluster.Of(cluster.NodeOwner, poolOfSegment),
@@ -40,6 +40,9 @@ func Needs() cluster.Needs {
 		},
 	}
 }
+
+// nodeNeed is what is read of a node, from the cache and past it.
+var nodeNeed = cluster.Of(cluster.Labels, cluster.NodeFitness, flannelOf)
 
 // podPlace keeps where a pod runs or may run, and behind which gates it waits.
 func podPlace(from, to *corev1.Pod) {

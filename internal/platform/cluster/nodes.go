@@ -39,6 +39,29 @@ func Nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
+// nodesOfPage is how many whole Nodes one read has.
+const nodesOfPage = 500
+
+// LiveNodes reads all nodes past the cache, and keeps of each what a need does.
+func LiveNodes(ctx context.Context, r client.Reader, need Need) (nodes []*corev1.Node, err error) {
+	for next := ""; ; {
+		var page corev1.NodeList
+		if err := r.List(ctx, &page, client.Limit(nodesOfPage), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for i := range page.Items {
+			kept, err := need.keep(&page.Items[i])
+			if err != nil {
+				return nil, err
+			}
+			nodes = append(nodes, kept.(*corev1.Node))
+		}
+		if next = page.Continue; next == "" {
+			return nodes, nil
+		}
+	}
+}
+
 // NodeReadiness is a Part that keeps whether a node is Ready. CacheOptions adds since when.
 func NodeReadiness(from, to *corev1.Node) {
 	for _, c := range from.Status.Conditions {
