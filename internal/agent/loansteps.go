@@ -119,7 +119,7 @@ func (p lendPass) settle(ctx context.Context, c plan.LoanCase) error {
 		return fmt.Errorf("read loan %s/%s: %w", o.Namespace, o.Name, answerError{plan.Create, err})
 	}
 	owner, addrs, valid := plan.LoanOwner(o, p.in.Network)
-	if !valid || owner != c.Owner || c.Object == nil && !plan.SameAddresses(addrs, c.Addresses) {
+	if !valid || owner != c.Owner || c.Object == nil && !reservation.SameAddresses(addrs, c.Addresses) {
 		return fmt.Errorf("the loan %s/%s is of %s, and this node has %v for %s: look which pod has what, and end what is wrong with kubectl limpet release", o.Namespace, o.Name, o.Spec.IPs, c.Addresses, c.Owner)
 	}
 	c.Object, c.Addresses = o, addrs

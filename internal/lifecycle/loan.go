@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/pkg/persistence"
@@ -49,7 +48,7 @@ func GatherLoan(tx *persistence.Tx, owner reservation.Owner, addrs []netip.Addr,
 	if found {
 		f.other = &r
 	}
-	if found && sameAddresses(r.Addresses, f.Addresses) {
+	if found && reservation.SameAddresses(r.Addresses, f.Addresses) {
 		f.reserved, f.other, f.Own = &r, nil, r.Lent == 0
 		f.Record = loan.Record{Lent: r.Lent, Guest: r.Guest, Confirmed: r.BootID == now.BootID}
 		if f.Record.Confirmed {
@@ -57,7 +56,7 @@ func GatherLoan(tx *persistence.Tx, owner reservation.Owner, addrs []netip.Addr,
 		}
 	}
 	for _, a := range all {
-		if !sameAddresses(a.Addresses, f.Addresses) {
+		if !reservation.SameAddresses(a.Addresses, f.Addresses) {
 			continue
 		}
 		f.attachments, f.Own = append(f.attachments, a), true
@@ -79,11 +78,6 @@ func newestAddresses(r reservation.Reservation, all []reservation.Attachment) []
 		}
 	}
 	return addrs
-}
-
-// sameAddresses reports whether two lists have the same addresses, in any order.
-func sameAddresses(a, b []netip.Addr) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(b, func(addr netip.Addr) bool { return !slices.Contains(a, addr) })
 }
 
 func anyHeld(tx *persistence.Tx, network string, addrs []netip.Addr) (bool, error) {

@@ -108,7 +108,7 @@ func (r *rebuild) number() []Attachment {
 	}
 	seen := make([]Attachment, 0, len(r.in.Seen))
 	for _, a := range r.in.Seen {
-		if was, found := byID[a.ID]; found && sameAddresses(was.Addresses, a.Addresses) {
+		if was, found := byID[a.ID]; found && SameAddresses(was.Addresses, a.Addresses) {
 			a = was
 		} else if r.in.Alive(a) || !r.in.Complete {
 			r.Seq++
@@ -297,7 +297,7 @@ func newestOf(all []Reservation) []Reservation {
 	return newest
 }
 
-// sameAddresses reports whether two lists hold the same addresses in any order.
-func sameAddresses(a, b []netip.Addr) bool {
+// SameAddresses reports whether two lists hold the same addresses in any order.
+func SameAddresses(a, b []netip.Addr) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(b, func(addr netip.Addr) bool { return !slices.Contains(a, addr) })
 }

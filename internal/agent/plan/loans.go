@@ -53,7 +53,7 @@ func LoanCases(in LoansInput) []LoanCase {
 		some, _ := in.owns(addrs)
 		concerns := recorded || some || o.Status.Home == in.Node || o.Status.Borrower == in.Node
 		if valid && concerns && o.Name == o.Spec.ObjectName() { // one of another name counts for nothing: the owner could have two
-			if SameAddresses(has, addrs) { // else it is about others
+			if reservation.SameAddresses(has, addrs) { // else it is about others
 				delete(records, owner)
 			}
 			cases = append(cases, LoanCase{owner, o, addrs})
@@ -103,11 +103,6 @@ func Lacks(n corev1.Node, ranges []v1alpha1.NodeRange, addrs []netip.Addr) bool 
 
 func within(a netip.Addr, ranges []netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(a) })
-}
-
-// SameAddresses reports whether two lists have the same addresses, in any order.
-func SameAddresses(a, b []netip.Addr) bool {
-	return len(a) == len(b) && !slices.ContainsFunc(b, func(addr netip.Addr) bool { return !slices.Contains(a, addr) })
 }
 
 // LoanOwner returns the owner and the addresses of a loan. One of another network counts for nothing.

@@ -40,7 +40,7 @@ func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 				return err
 			}
 			f.segments[node] = pool.Network
-			if lost && node != home && pool.Network == at.network && f.shows(at, node) && fit.HasAny(limpetv1alpha1.NodeIPPool{Status: pool}, f.ips(at)) {
+			if lost && node != home && pool.Network == at.network && f.shownOn(at, node) && fit.HasAny(limpetv1alpha1.NodeIPPool{Status: pool}, f.ips(at)) {
 				f.owners[at] = node
 			}
 		}
@@ -75,8 +75,8 @@ func (l *Lender) ownerBeside(ctx context.Context, f *facts, at attachment) (stri
 	return "", nil
 }
 
-// shows reports whether a node shows that the owner has the addresses there.
-func (f *facts) shows(at attachment, node string) bool {
+// shownOn reports whether a node shows that the owner has the addresses there.
+func (f *facts) shownOn(at attachment, node string) bool {
 	for i := range f.held[at] {
 		if s := f.held[at][i].Status; s.Node == node && s.IPs == f.ips(at) {
 			return true
