@@ -57,20 +57,10 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	if err != nil {
 		return nil, err
 	}
-	f.shown = len(held) > 0
-	for _, r := range held {
-		if at := (attachment{r.Status.Network, r.Status.Interface}); follows(&r) {
-			mark := r.Status.Releases()
-			f.givenUp[at] = f.givenUp[at] || mark != "" && r.Labels[limpetv1alpha1.LabelRelease] == mark
-			f.held[at] = append(f.held[at], r)
-		}
-	}
 	if f.recorded, f.recordedOn, err = l.recorded(ctx, owner); err != nil {
 		return nil, err
 	}
-	for _, of := range f.held {
-		slices.SortFunc(of, f.likeliest)
-	}
+	f.hold(held)
 	nodes, err := cluster.Nodes(ctx, l.Client)
 	if err != nil {
 		return nil, err
@@ -92,6 +82,21 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 		f.over, err = l.over(ctx, owner)
 	}
 	return f, errors.Join(err, l.addGone(ctx, f), l.addSegments(ctx, f))
+}
+
+// hold adds the IPReservations of the owner.
+func (f *facts) hold(all []limpetv1alpha1.IPReservation) {
+	f.shown = len(all) > 0
+	for _, r := range all {
+		if at := (attachment{r.Status.Network, r.Status.Interface}); follows(&r) {
+			mark := r.Status.Releases()
+			f.givenUp[at] = f.givenUp[at] || mark != "" && r.Labels[limpetv1alpha1.LabelRelease] == mark
+			f.held[at] = append(f.held[at], r)
+		}
+	}
+	for _, of := range f.held {
+		slices.SortFunc(of, f.likeliest)
+	}
 }
 
 func (l *Lender) loansOf(ctx context.Context, owner client.ObjectKey) (map[attachment]*limpetv1alpha1.BorrowedAddress, error) {
