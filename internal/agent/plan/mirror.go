@@ -50,11 +50,11 @@ func Mirror(node string, networks []Network, now reservation.Moment) []Object {
 // endStep is how exactly a pool tells when its last reservation ends: few reservations change it.
 const endStep = 10 * time.Minute
 
-// lastEnd returns when the last of the reservations of this node's addresses has ended; nil without one.
+// lastEnd returns when the last of the reservations of this node's addresses has ended that are not lent; nil without one.
 func lastEnd(pending []reservation.Reservation, now reservation.Moment) (last *metav1.Time) {
 	for _, r := range pending {
 		end := metav1.NewTime(r.Deadline.Until(now).Truncate(endStep).Add(endStep))
-		if r.Guest == 0 && (last == nil || last.Before(&end)) {
+		if r.Guest == 0 && r.Lent == 0 && (last == nil || last.Before(&end)) {
 			last = &end
 		}
 	}

@@ -142,6 +142,7 @@ func TestAPoolTellsWhenItsLastReservationEnds(t *testing.T) {
 		"one that has ended":       {[]reservation.Reservation{reserved(time.Hour)}, 0},
 		"the later of two":         {[]reservation.Reservation{lasts(25 * time.Minute), lasts(time.Minute)}, 30 * time.Minute},
 		"never before its end":     {[]reservation.Reservation{lasts(10 * time.Minute)}, 20 * time.Minute},
+		"not what is lent":         {[]reservation.Reservation{lasts(time.Minute), reserved(0, func(r *reservation.Reservation) { r.Lent, r.Deadline.For = 7, time.Hour })}, 10 * time.Minute},
 		"not that of another node": {[]reservation.Reservation{lasts(time.Minute), reserved(0, guest)}, 10 * time.Minute},
 	} {
 		objects := plan.Mirror("n1", []plan.Network{{Name: "net", Reservations: tc.reservations}}, now)
