@@ -61,7 +61,7 @@ func TestAKindThatIsNotServedNamesTheRemedy(t *testing.T) {
 	if err := remedied(unserved); !strings.Contains(err.Error(), "deploy/crds") || !errors.Is(err, unserved) {
 		t.Errorf("error %v", err)
 	}
-	if other := errors.New("other"); remedied(other) != other {
+	if other := errors.New("other"); remedied(other).Error() != "other" {
 		t.Error("another error is changed")
 	}
 }

@@ -116,7 +116,7 @@ const (
 type Rules struct {
 	// Vectors are the policies that differ from the defaults.
 	Vectors map[Vector]Policy
-	// Operations are the requests that the budget may refuse. It is never empty.
+	// Operations are the requests that the budget may refuse. Without any, it may refuse all.
 	Operations []policyv1beta1.Operation
 	// FailurePolicy is Open unless the budget says Closed.
 	FailurePolicy FailurePolicy
@@ -288,7 +288,7 @@ func (r Rules) policy(v Vector) Policy {
 
 // protects reports whether the budget may refuse the request that brings the vector.
 func (r Rules) protects(v Vector) bool {
-	return slices.Contains(r.Operations, v.Operation())
+	return len(r.Operations) == 0 || slices.Contains(r.Operations, v.Operation())
 }
 
 // mostDisrupted is how many disrupted pods a PodDisruptionBudget may have before the API

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/limpet-io/limpet/internal/budget"
-	"github.com/limpet-io/limpet/internal/platform/ledger"
 )
 
 // pdb is a PodDisruptionBudget of Kubernetes for the pods with one label.
@@ -90,14 +89,15 @@ func (r *replica) pdbsOf(q request, target *pod) []budget.PDB {
 		disrupted[name] = metav1.NewTime(at)
 	}
 	return []budget.PDB{{
-		Name: "pdb-" + strconv.Itoa(int(b.most)), Allowed: b.allowed, CurrentHealthy: b.healthy, DesiredHealthy: b.desired, Disrupted: disrupted, Counts: r.countedBy(b),
+		Name: "pdb-" + strconv.Itoa(int(b.most)), Allowed: b.allowed, CurrentHealthy: b.healthy, DesiredHealthy: b.desired, Disrupted: disrupted, Healthy: r.healthyBy(b),
 	}}
 }
 
-// countedBy tells which pods with an entry a PodDisruptionBudget counts as healthy, by the cache.
-func (r *replica) countedBy(b *pdb) func(ledger.Entry) bool {
-	return func(e ledger.Entry) bool {
-		p := r.pods[e.UID]
-		return p != nil && b.selects(p) && p.ready && !p.deleting
+// healthyBy has the pods that a PodDisruptionBudget counts as healthy, by the cache.
+func (r *replica) healthyBy(b *pdb) map[string]bool {
+	healthy := map[string]bool{}
+	for uid, p := range r.pods {
+		healthy[uid] = b.selects(p) && p.ready && !p.deleting
 	}
+	return healthy
 }
