@@ -25,7 +25,7 @@ func TestAnEvictionTakesTheLastUnit(t *testing.T) {
 			t.Errorf("message %q does not name %q", err, word)
 		}
 	}
-	refusedBy(t, env.Client.Delete(t.Context(), pods[1].DeepCopy()), "web")
+	refusedBy(t, deleteAs(t.Context(), env.Client, pods[1]), "web")
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(pods[1]), pods[1]); err != nil || pods[1].DeletionTimestamp != nil {
 		t.Errorf("pod %s is gone: %v", pods[1].Name, err)
 	}
@@ -44,19 +44,19 @@ func TestADryRunWritesNothing(t *testing.T) {
 		if err := evictAs(t.Context(), dry, pods[1]); err != nil {
 			t.Errorf("dry run in the query: %v", err)
 		}
-		if err := dry.Delete(t.Context(), pods[2].DeepCopy()); err != nil {
+		if err := deleteAs(t.Context(), dry, pods[2]); err != nil {
 			t.Errorf("dry run of a deletion: %v", err)
 		}
 	}
 	if all := booksOf(t, ns); len(all) != 0 {
 		t.Errorf("%d books, want none", len(all))
 	}
-	if err := env.Client.Delete(t.Context(), pods[0].DeepCopy()); err != nil {
+	if err := deleteAs(t.Context(), env.Client, pods[0]); err != nil {
 		t.Fatal(err)
 	}
 	before := booksOf(t, ns)[0].ResourceVersion
 	refusedBy(t, evictAs(t.Context(), env.Client, pods[1], metav1.DryRunAll), "web")
-	refusedBy(t, dry.Delete(t.Context(), pods[2].DeepCopy()), "web")
+	refusedBy(t, deleteAs(t.Context(), dry, pods[2]), "web")
 	if after := booksOf(t, ns)[0].ResourceVersion; after != before {
 		t.Errorf("the book has version %s, want %s", after, before)
 	}

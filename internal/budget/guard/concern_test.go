@@ -105,8 +105,7 @@ func TestMatchConditionsSayWhatConcernsSays(t *testing.T) {
 	}))
 	for _, value := range []string{policyv1beta1.LabelBudgetsOpen, policyv1beta1.LabelBudgetsClosed, policyv1beta1.LabelBudgetsAsked, ""} {
 		t.Run("namespace "+value, func(t *testing.T) {
-			ns := env.Namespace(t)
-			label(t, ns, value)
+			ns := env.Namespace(t, policyv1beta1.LabelBudgets, value)
 			seen := map[bool]int{}
 			check := func(what string, r disruption.Request, err error) {
 				t.Helper()

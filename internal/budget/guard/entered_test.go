@@ -34,6 +34,7 @@ func TestAnEvictionEntersFewFiles(t *testing.T) {
 
 // A pod may go by its budget.
 func TestOneEviction(t *testing.T) {
+	noKindHeld(t)
 	before, mgr := serving, env.NewManager(t, cluster.CacheOptions(needs()...))
 	err := errors.Join(cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs()...), cluster.HoldAll(t.Context(), mgr.GetCache(), needs()...))
 	if err != nil {

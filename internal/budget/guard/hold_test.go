@@ -38,21 +38,13 @@ func drained(t *testing.T, set testenv.StatefulSet, ordinal int, edits ...func(*
 // asked makes a namespace without budgets, and a StatefulSet with pods that are out of service before they go.
 func asked(t *testing.T, pods int) (string, []*corev1.Pod) {
 	t.Helper()
-	ns := env.Namespace(t)
-	label(t, ns, policyv1beta1.LabelBudgetsAsked)
+	ns := env.Namespace(t, policyv1beta1.LabelBudgets, policyv1beta1.LabelBudgetsAsked)
 	set := testenv.AStatefulSet("web", int32(pods)).In(ns)
 	put(t, set.StatefulSet)
 	var all []*corev1.Pod
 	for i := range pods {
 		all = append(all, drained(t, set, i))
 	}
-	testenv.Eventually(t, func() error { // the API server takes a moment to know the label
-		err := evictAs(t.Context(), env.Client, all[0], metav1.DryRunAll)
-		if err == nil {
-			err = env.Client.Delete(t.Context(), all[0].DeepCopy(), client.DryRunAll)
-		}
-		return err
-	})
 	return ns, all
 }
 
@@ -95,7 +87,7 @@ func TestAPodIsTakenOutOfServiceBeforeItGoes(t *testing.T) {
 			put(t, aBudget(ns, "web", "web", intstr.FromInt32(2)))
 		}
 		evicts := func() error { return evictAs(t.Context(), env.Client, pods[0]) }
-		deletes := func() error { return env.Client.Delete(t.Context(), pods[1].DeepCopy()) }
+		deletes := func() error { return deleteAs(t.Context(), env.Client, pods[1]) }
 		workload := as(t, "system:serviceaccount:kube-system:statefulset-controller")
 		for i, requests := range []func() error{evicts, deletes} {
 			heldFor(t, requests(), "may go in")
@@ -110,13 +102,13 @@ func TestAPodIsTakenOutOfServiceBeforeItGoes(t *testing.T) {
 			}
 		}
 		if covered { // two pods are away
-			refusedBy(t, workload.Delete(t.Context(), pods[2].DeepCopy()), "web")
+			refusedBy(t, deleteAs(t.Context(), workload, pods[2]), "web")
 			if c := service(t, pods[2]); c.Status != corev1.ConditionTrue {
 				t.Errorf("a pod that its budget keeps: %+v", c)
 			}
 			continue
 		}
-		heldFor(t, workload.Delete(t.Context(), pods[2].DeepCopy()), "goes in")
+		heldFor(t, deleteAs(t.Context(), workload, pods[2]), "goes in")
 		if c := service(t, pods[2]); c.Reason != budget.ReasonFollows {
 			t.Errorf("the controller of a workload asks once: %+v", c)
 		}
@@ -127,6 +119,8 @@ func TestAPodIsTakenOutOfServiceBeforeItGoes(t *testing.T) {
 func TestWhoIsNotHeld(t *testing.T) {
 	serve(t)
 	ns, pods := asked(t, 4)
+	passes(t, evictAs(t.Context(), env.Client, pods[0], metav1.DryRunAll))
+	passes(t, deleteAs(t.Context(), client.NewDryRunClient(env.Client), pods[0]))
 	if c := service(t, pods[0]); c.Status != corev1.ConditionTrue {
 		t.Errorf("after dry runs: %+v", c)
 	}

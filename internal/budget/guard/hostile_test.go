@@ -144,7 +144,7 @@ func TestAReplicaThatIsBehindGivesNoUnit(t *testing.T) {
 	book := &limpetv1alpha1.DisruptionBook{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "00000000-0000-0000-0000-000000000000"}, Seen: "99999999999999"}
 	put(t, book)
 	begin := time.Now()
-	err := evictAs(t.Context(), env.Client, pods[0])
+	err := evict(t.Context(), pods[0], false)
 	refusedBy(t, err)
 	if !strings.Contains(err.Error(), "cache of this replica is behind") || time.Since(begin) < 400*time.Millisecond {
 		t.Errorf("answer %v after %s", err, time.Since(begin))

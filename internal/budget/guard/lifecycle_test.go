@@ -52,13 +52,15 @@ func evicts(t *testing.T, pod *corev1.Pod) error {
 
 func deletes(t *testing.T, pod *corev1.Pod) error {
 	t.Helper()
-	return env.Client.Delete(t.Context(), pod.DeepCopy())
+	return deleteAs(t.Context(), env.Client, pod)
 }
 
 func newImage(t *testing.T, pod *corev1.Pod) error {
 	t.Helper()
 	patch := []byte(`{"spec":{"containers":[{"name":"main","image":"example.com/next"}]}}`)
-	return env.Client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+	return inTime(t.Context(), func() error {
+		return env.Client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+	})
 }
 
 // What OpenKruise's specs want of the hooks of its workloads, and a time in their place: a pod that has one is prepared
@@ -75,7 +77,7 @@ func TestHooksAsOpenKruiseHasThem(t *testing.T) {
 	}
 	resizes := func(t *testing.T, pod *corev1.Pod) error { return resize(t.Context(), pod.DeepCopy(), false) }
 	byController := func(t *testing.T, pod *corev1.Pod) error {
-		return as(t, "system:serviceaccount:kube-system:statefulset-controller").Delete(t.Context(), pod.DeepCopy())
+		return deleteAs(t.Context(), as(t, "system:serviceaccount:kube-system:statefulset-controller"), pod)
 	}
 	ordinal := 0
 	for name, row := range map[string]struct {

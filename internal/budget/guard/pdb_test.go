@@ -47,7 +47,7 @@ func TestAnExhaustedPodDisruptionBudgetCostsNothing(t *testing.T) {
 			t.Errorf("entries %+v, want none", book.Entries)
 		}
 	}
-	if err := env.Client.Delete(t.Context(), pods[0].DeepCopy()); err != nil {
+	if err := deleteAs(t.Context(), env.Client, pods[0]); err != nil {
 		t.Errorf("a deletion, about which no PodDisruptionBudget is asked: %v", err)
 	}
 }

@@ -29,16 +29,22 @@ func replica(t *testing.T) (*guard.Handler, client.Reader) {
 	return replicaWith(t, cluster.CacheOptions(needs()...), nil)
 }
 
-// replicaWith is a replica with a cache of its own kind, and a client that reads past it; nil
-// for that of the manager.
-func replicaWith(t *testing.T, objects cache.Options, live client.Reader) (*guard.Handler, client.Reader) {
+// noKindHeld waits for the registry: a further cache cannot hold the kinds that a test before had served.
+func noKindHeld(t *testing.T) {
 	t.Helper()
-	testenv.Eventually(t, func() error { // this cache cannot hold the kinds that a test before had served
+	testenv.Eventually(t, func() error {
 		if held := registry.Held(); len(held) > 0 {
 			return fmt.Errorf("the registry has %v", held)
 		}
 		return nil
 	})
+}
+
+// replicaWith is a replica with a cache of its own kind, and a client that reads past it; nil
+// for that of the manager.
+func replicaWith(t *testing.T, objects cache.Options, live client.Reader) (*guard.Handler, client.Reader) {
+	t.Helper()
+	noKindHeld(t)
 	mgr := env.NewManager(t, objects)
 	if live == nil {
 		live = mgr.GetAPIReader()
@@ -67,7 +73,7 @@ func TestTwoReplicasGiveTheLastUnitOnce(t *testing.T) {
 	install(t, admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		return replicas[turn.Add(1)%2].Handle(ctx, req)
 	}))
-	ns := guarded(t)
+	ns := env.Namespace(t, policyv1beta1.LabelBudgets, policyv1beta1.LabelBudgetsClosed) // an open one lets a pod go after a late answer
 	_, pods := web(t, ns, 20, intstr.FromInt32(1))
 	for _, cached := range caches {
 		for _, pod := range pods {

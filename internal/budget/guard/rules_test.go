@@ -53,7 +53,7 @@ func TestOnlyTheListedOperationsAreJudged(t *testing.T) {
 	pods := []*corev1.Pod{aPod(set, 0), aPod(set, 1)}
 	put(t, pub, set.StatefulSet, pods[0], pods[1])
 	refusedBy(t, evictAs(t.Context(), env.Client, pods[0]), "web")
-	if err := env.Client.Delete(t.Context(), pods[1]); err != nil {
+	if err := deleteAs(t.Context(), env.Client, pods[1]); err != nil {
 		t.Errorf("delete: %v", err)
 	}
 }
@@ -109,7 +109,7 @@ func TestAScaleInIsJudgedByTheNewSize(t *testing.T) {
 	pub := aBudget(ns, "web", "web", intstr.FromInt32(0))
 	put(t, pub)
 	pods := deployed(t, ns, 4)
-	refusedBy(t, as(t, replicaSets).Delete(t.Context(), pods[0].DeepCopy()), "web")
+	refusedBy(t, deleteAs(t.Context(), as(t, replicaSets), pods[0]), "web")
 	resize := func(o *appsv1.ReplicaSet, d *appsv1.Deployment) {
 		env.Change(t, d, func() { d.Spec.Replicas = new(int32(3)) })
 		env.Change(t, o, func() { o.Spec.Replicas = new(int32(3)) })
@@ -117,10 +117,10 @@ func TestAScaleInIsJudgedByTheNewSize(t *testing.T) {
 		known(t, serving.GetCache(), o)
 	}
 	resize(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web-1"}}, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}})
-	if err := as(t, replicaSets).Delete(t.Context(), pods[0].DeepCopy()); err != nil {
+	if err := deleteAs(t.Context(), as(t, replicaSets), pods[0]); err != nil {
 		t.Errorf("the surplus pod: %v", err)
 	}
-	refusedBy(t, as(t, replicaSets).Delete(t.Context(), pods[1].DeepCopy()), "web")
+	refusedBy(t, deleteAs(t.Context(), as(t, replicaSets), pods[1]), "web")
 }
 
 // The rollouts of several workloads share a budget of all their pods.
@@ -144,10 +144,10 @@ func TestRolloutsOfTwoWorkloadsShareABudget(t *testing.T) {
 		}
 	}
 	rollout := as(t, systemAccount+"statefulset-controller")
-	if err := rollout.Delete(t.Context(), first[0].DeepCopy()); err != nil {
+	if err := deleteAs(t.Context(), rollout, first[0]); err != nil {
 		t.Errorf("the first rollout: %v", err)
 	}
-	refusedBy(t, rollout.Delete(t.Context(), first[1].DeepCopy()), "all")
+	refusedBy(t, deleteAs(t.Context(), rollout, first[1]), "all")
 }
 
 // Requests that take no pod away are not judged, whatever they write.
