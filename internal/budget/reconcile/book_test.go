@@ -200,11 +200,17 @@ func TestAChangeSurvivesItsBudget(t *testing.T) {
 
 // The entry of a request that failed ends by itself.
 func TestAnEntryExpires(t *testing.T) {
-	m := startReconciler(t)
+	const bound = 10 * time.Minute
+	m := newManager(t)
+	r, now := m.reconciler(), &ahead{}
+	r.Clock = now
+	m.start(t, r)
 	pub, _, all := protected(t)
-	m.enters(t, pub, all[1], ledger.Gone, 8*time.Second) // within which it must be seen
-	m.enters(t, pub, all[2], ledger.Changed, 8*time.Second)
+	m.enters(t, pub, all[1], ledger.Gone, bound)
+	m.enters(t, pub, all[2], ledger.Changed, bound)
 	holds(t, pub, []string{"web-1"}, []string{"web-2"})
+	now.by.Store(int64(bound - 5*time.Second))
+	env.Annotate(t, all[0], "example.com/look", "1") // an event, which tells the reconciler of the new time; none comes at the end
 	m.empty(t, pub)
 	holds(t, pub, nil, nil)
 	shows(t, pub, numbers{1, 3, 2, 3})

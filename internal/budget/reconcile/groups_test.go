@@ -163,9 +163,12 @@ func TestAFreeUnitOfAGroupWakesItsController(t *testing.T) {
 	if nudged("short") != "" {
 		t.Error("a StatefulSet was woken whose group has no unit")
 	}
-	if all, want := testenv.SeriesOf(t, m.metrics, "limpet_budget_troubles"), budget.Undivided(b).Name+" Waits "+ns; !slices.Contains(all, want) {
-		t.Errorf("the metric names %q, want %q among them: a group has a unit, and another one is waited for", all, want)
-	}
+	testenv.Eventually(t, func() error { // the nudge is first
+		if all, want := testenv.SeriesOf(t, m.metrics, "limpet_budget_troubles"), budget.Undivided(b).Name+" Waits "+ns; !slices.Contains(all, want) {
+			return fmt.Errorf("the metric names %q, want %q among them: a group has a unit, and another one is waited for", all, want)
+		}
+		return nil
+	})
 }
 
 // The entry of a pod that is gone ends, and its loss is none, where the namespace has budgets with groups alone.

@@ -219,7 +219,7 @@ func has(t *testing.T, pub *policyv1beta1.PodUnavailableBudget, kind string, wan
 	status(t, pub, func(s policyv1beta1.PodUnavailableBudgetStatus) error { return hasNow(s, kind, want, reason, word) })
 }
 
-// writes counts the writes of an object from now on.
+// writes counts the writes of an object from now on, up to the version that the API has when count is called.
 func writes(t *testing.T, o client.Object) (count func() int) {
 	t.Helper()
 	c, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Scheme, Mapper: env.Client.RESTMapper()})
@@ -232,15 +232,30 @@ func writes(t *testing.T, o client.Object) (count func() int) {
 		t.Fatal(err)
 	}
 	var seen atomic.Int64
+	var version atomic.Value
+	version.Store("1")
 	go func() {
 		for e := range w.ResultChan() {
 			if e.Type == watch.Modified {
 				seen.Add(1)
 			}
+			if o, is := e.Object.(client.Object); is {
+				version.Store(o.GetResourceVersion())
+			}
 		}
 	}()
 	t.Cleanup(w.Stop)
-	return func() int { return int(seen.Load()) }
+	return func() int {
+		now := o.DeepCopyObject().(client.Object)
+		env.Read(t, client.ObjectKeyFromObject(o), now)
+		testenv.Eventually(t, func() error {
+			if v := version.Load().(string); cluster.Behind(v, now.GetResourceVersion()) {
+				return fmt.Errorf("the watch is at version %s, want %s", v, now.GetResourceVersion())
+			}
+			return nil
+		})
+		return int(seen.Load())
+	}
 }
 
 // hasNow compares a condition.

@@ -40,6 +40,12 @@ var namespaces = []string{"limpet-system", "kruise-system"}
 // start runs the reconciler as cmd/controller does, with the rights of the controller.
 func start(t *testing.T) *prometheus.Registry {
 	t.Helper()
+	return startAt(t, clock.RealClock{})
+}
+
+// startAt is start, with a clock of the reconciler.
+func startAt(t *testing.T, now clock.PassiveClock) *prometheus.Registry {
+	t.Helper()
 	needs := []cluster.Needs{controller.Needs(), placement.Needs(), workloads.Needs(namespaces...), disruption.Needs()}
 	mgr := env.NewManager(t, cluster.CacheOptions(needs...))
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), needs...); err != nil {
@@ -66,7 +72,7 @@ func start(t *testing.T) *prometheus.Registry {
 		t.Fatal(err)
 	}
 	r := &controller.Reconciler{
-		Client: mgr.GetClient(), Live: newer{mgr.GetAPIReader()}, Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
+		Client: mgr.GetClient(), Live: newer{mgr.GetAPIReader()}, Clock: now, Events: mgr.GetEventRecorder("limpet-controller"),
 		Sizes: sizes, Kinds: kinds, Tally: tally,
 		Books: entries, Metrics: controller.NewMetrics(registry), Evictor: &evict.Evictor{Client: mgr.GetClient(), Ask: judge.Leave},
 	}

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,23 +65,33 @@ func TestStatusCountsACreationOnce(t *testing.T) {
 	shows(t, ws, "x:0/2 y:0/-1 Placed")
 }
 
+// ahead is a clock that a test puts forward.
+type ahead struct {
+	clock.RealClock
+	by atomic.Int64
+}
+
+func (c *ahead) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
+
 // TestACreationWithoutAPodEndsAfterAScaleDown has a creation whose pod never came, as a quota or a scale-down before it leaves
 // it. Nothing but the time ends it, and no event comes when the time is over.
 func TestACreationWithoutAPodEndsAfterAScaleDown(t *testing.T) {
-	start(t)
+	const bound = 10 * time.Minute
+	now := &ahead{}
+	startAt(t, now)
 	a := anApp(t, 2)
 	ws := spreadOf(t, a, "2", nil, "x", "y")
 	a.pod(t, "p", node(t, "x"), match, matched("x"))
 	shows(t, ws, "x:1/1 y:0/-1 Placed")
 	book := books.New(books.Options{Client: env.Client, Cached: env.Client, Live: env.Client, Clock: clock.RealClock{}})
 	_, err := book.Decide(t.Context(), books.OfSpread(ws), func(b ledger.Book) (ledger.Book, bool) {
-		now := time.Now()
-		return ledger.Place(b, ledger.Entry{UID: "u", Subset: "x", Owner: string(a.set.UID), Since: now, Expires: now.Add(5 * time.Second)}, ""), true
+		return ledger.Place(b, ledger.Entry{UID: "u", Subset: "x", Owner: string(a.set.UID), Since: time.Now(), Expires: time.Now().Add(bound)}, ""), true
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	shows(t, ws, "x:1/0 y:0/-1 Placed")
+	now.by.Store(int64(bound - 5*time.Second))
 	env.Patch(t, a.Deployment, `{"spec":{"replicas":1}}`)
 	shows(t, ws, "x:1/1 y:0/-1 Placed")
 }
