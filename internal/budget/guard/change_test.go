@@ -28,7 +28,9 @@ func TestWhichChangesAreNotHeld(t *testing.T) {
 		}
 		pod := drained(t, set, 0, with(beforeBoth))
 		patch := func(text string, options ...client.PatchOption) error {
-			return env.Client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(text)), options...)
+			return inTime(t.Context(), func() error {
+				return env.Client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(text)), options...)
+			})
 		}
 		image := `"spec":{"containers":[{"name":"main","image":"example.com/next"}]}`
 		for _, free := range []string{

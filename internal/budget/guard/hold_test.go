@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -124,11 +123,10 @@ func TestWhoIsNotHeld(t *testing.T) {
 	if c := service(t, pods[0]); c.Status != corev1.ConditionTrue {
 		t.Errorf("after dry runs: %+v", c)
 	}
-	if err := env.Client.Delete(t.Context(), pods[0].DeepCopy(), client.GracePeriodSeconds(0)); err != nil {
+	if err := inTime(t.Context(), func() error { return plainly(deletePod)(t, pods[0]) }); err != nil {
 		t.Errorf("without a grace period: %v", err)
 	}
-	force := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}}
-	if err := env.Client.SubResource("eviction").Create(t.Context(), pods[1].DeepCopy(), force); err != nil {
+	if err := inTime(t.Context(), func() error { return plainly(evict)(t, pods[1]) }); err != nil {
 		t.Errorf("an eviction without a grace period: %v", err)
 	}
 	unready := pods[2].DeepCopy()

@@ -32,7 +32,12 @@ func with(hooks string) func(*corev1.Pod) {
 
 // letsGo is what a handler does.
 func letsGo(patch string) func(*testing.T, *corev1.Pod) {
-	return func(t *testing.T, pod *corev1.Pod) { t.Helper(); env.Patch(t, pod.DeepCopy(), patch) }
+	return func(t *testing.T, pod *corev1.Pod) {
+		t.Helper()
+		passes(t, inTime(t.Context(), func() error {
+			return env.Client.Patch(t.Context(), pod.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}))
+	}
 }
 
 var (
@@ -75,7 +80,9 @@ func TestHooksAsOpenKruiseHasThem(t *testing.T) {
 	restarts := func(p *corev1.Pod) {
 		p.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	}
-	resizes := func(t *testing.T, pod *corev1.Pod) error { return resize(t.Context(), pod.DeepCopy(), false) }
+	resizes := func(t *testing.T, pod *corev1.Pod) error {
+		return inTime(t.Context(), func() error { return plainly(resize)(t, pod) })
+	}
 	byController := func(t *testing.T, pod *corev1.Pod) error {
 		return deleteAs(t.Context(), as(t, "system:serviceaccount:kube-system:statefulset-controller"), pod)
 	}
