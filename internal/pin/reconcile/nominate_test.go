@@ -147,10 +147,11 @@ func silentSince(t *testing.T, renewed time.Time) testenv.Node {
 	return node
 }
 
+// renew renews the lease of a node, and for so long that it is not overdue again while the test runs.
 func renew(t *testing.T, node string, at time.Time) {
 	t.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node}}
-	env.Patch(t, lease, fmt.Sprintf(`{"spec":{"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro)))
+	env.Patch(t, lease, fmt.Sprintf(`{"spec":{"leaseDurationSeconds":3600,"renewTime":%q}}`, at.UTC().Format(metav1.RFC3339Micro)))
 }
 
 // Pods wait until it is known whether their silent nodes are dead, and keep no other pod
