@@ -2,14 +2,17 @@ package creation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -100,7 +103,9 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 		env.Patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: labels[label]}}, `{"metadata":{"labels":{"limpet.dev/spreads":"`+label+`"}}}`)
 	}
 	var called calls
-	env.ServeWebhooks(t, testenv.ReadWebhooks(t), called.serve)
+	webhooks := testenv.ReadWebhooks(t)
+	env.ServeWebhooks(t, webhooks, called.serve)
+	t.Cleanup(func() { unasked(t, &called, webhooks, labels[""]) })
 	for label, ns := range labels { // the API server takes a moment to know the webhooks and the labels
 		testenv.Eventually(t, func() error {
 			pod := aPod(ns, false, owners()[3], map[string]string{reservation.ModeAnnotation: "required"})
@@ -147,6 +152,28 @@ func TestMatchConditionsSayWhatConcernOfSays(t *testing.T) {
 	}
 	if len(seen) != 9 {
 		t.Errorf("the pods were of %d sorts, want 9: %v", len(seen), seen)
+	}
+}
+
+// unasked removes webhooks, and waits until the API server calls them no more: their server ends next, and requests of the
+// next test would fail.
+func unasked(t *testing.T, called *calls, webhooks testenv.Webhooks, ns string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	err := errors.Join(env.Client.Delete(ctx, webhooks.Mutating), env.Client.Delete(ctx, webhooks.Validating))
+	if err != nil {
+		t.Errorf("remove webhooks: %v", err)
+	}
+	err = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		called.take()
+		pod := aPod(ns, true, owners()[3], map[string]string{reservation.RetainAnnotation: "10"})
+		state := testenv.APersistentPodState("probe").In(ns).Requires(hostname).PersistentPodState
+		err := errors.Join(env.Client.Create(ctx, pod, client.DryRunAll), env.Client.Create(ctx, state, client.DryRunAll))
+		return len(called.take()) == 0, err
+	})
+	if err != nil {
+		t.Errorf("webhooks are removed and called: %v", err)
 	}
 }
 

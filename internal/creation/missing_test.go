@@ -83,6 +83,10 @@ func TestPodsThatAskWaitWhileTheirKindIsMissing(t *testing.T) {
 	env.Remove(t, admitted(t, free))
 
 	restore()
+	env.Create(t, testenv.APersistentPodState("again").In(ns).Requires(hostname).PersistentPodState)
+	for _, c := range replicaCaches { // their watches begin anew a moment later
+		env.Known(t, c, &appsv1beta1.PersistentPodStateList{})
+	}
 	pod := heldTo(t, set, hostname, node.Name)
 	annotated(t, pod, map[string]string{pin.AnnotationRecalled: node.Name})
 }

@@ -173,6 +173,7 @@ func TestNamedPodsOfAnyKindAreSpread(t *testing.T) {
 	env.Create(t, aSpread(ns, "game", "example.com/v1", "GameServerSet", "game", "a=25%", "b=25%", "c"))
 	pod := func(name string) *corev1.Pod { return testenv.APod(name).Of(game, testenv.GameServers).Pod }
 	sent(t, pod("game-x"))
+	foreseen(t, "a", pod("game-x")) // the rights of the controller hold a moment later
 	pods := placed(t, "a b c", pod("game-x"), pod("game-y"), pod("game-z"))
 	env.Remove(t, pods[1])
 	placed(t, "b", pod("game-y"))
