@@ -65,7 +65,7 @@ func plainPeer(t *testing.T, lands []*land) {
 	status(3)
 	w.shows(t, 0, func(b *limpetv1alpha1.DistributedPodDisruptionBudget) bool {
 		at := len(b.Status.FederatedStatuses) - 1
-		return b.Status.DisruptionsAllowed == 0 && at >= 0 && b.Status.FederatedStatuses[at].Share == 2 && b.Status.Shares[0].Open
+		return b.Status.DisruptionsAllowed == 0 && at >= 0 && b.Status.FederatedStatuses[at].Share == 2 && len(b.Status.Shares) > 0 && b.Status.Shares[0].Open
 	})
 	w.stays(t, 0, 0, "its share of maxUnavailable 2 in 3 sites")
 	far.Change(t, pdb, func() { pdb.Spec.MaxUnavailable = new(intstr.FromInt32(3)) })
