@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -17,8 +18,10 @@ import (
 // The pods of a Deployment get layers in their zones, a pod that replaces another one gets its
 // layer, and a hole is filled. Without the annotation the costs are removed.
 func TestCostsOfADeployment(t *testing.T) {
-	_, registry := start(t)
+	at := &held{at: time.Now()} // a hole waits until its pod is here
+	r, registry := startWith(t, at)
 	x1, x2, y := node(t, "x"), node(t, "x"), node(t, "y")
+	env.Known(t, r.Client, &corev1.NodeList{})
 	a := anApp(t, 5, map[string]string{order: balanced})
 	first := a.pod(t, "x-0", x1)
 	have(t, a.Namespace, map[string]string{"x-0": "10000000"})
@@ -38,6 +41,7 @@ func TestCostsOfADeployment(t *testing.T) {
 		}
 		return nil
 	})
+	at.released.Store(true)
 	env.Remove(t, first) // no pod takes its place
 	have(t, a.Namespace, map[string]string{"x-2": "10000000", "x-3": "9999999", "y-0": "10000000"})
 
@@ -134,9 +138,8 @@ func TestWritesOfANamespaceAreBounded(t *testing.T) {
 	}
 }
 
-// Pods that start together are ordered together: each is written once.
-func TestPodsThatStartTogetherAreWrittenOnce(t *testing.T) {
-	_, registry := start(t)
+// Pods that are seen together are ordered together: each is written once.
+func TestPodsThatAreSeenTogetherAreWrittenOnce(t *testing.T) {
 	a := anApp(t, 30, map[string]string{order: balanced})
 	nodes := []string{node(t, "x"), node(t, "y"), node(t, "z")}
 	want := map[string]string{}
@@ -145,6 +148,7 @@ func TestPodsThatStartTogetherAreWrittenOnce(t *testing.T) {
 		a.pod(t, name, nodes[i%3])
 		want[name] = ""
 	}
+	_, registry := start(t)
 	testenv.Eventually(t, func() error {
 		layers := map[string]int{}
 		for name := range want {

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,8 +40,27 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env, apiextensionsv1.AddToScheme))
 }
 
+// held is a clock that stands until it is released.
+type held struct {
+	clock.RealClock
+	at       time.Time
+	released atomic.Bool
+}
+
+func (h *held) Now() time.Time {
+	if h.released.Load() {
+		return h.RealClock.Now()
+	}
+	return h.at
+}
+
 // start runs the reconciler as cmd/controller does.
 func start(t *testing.T) (*controller.Reconciler, *prometheus.Registry) {
+	t.Helper()
+	return startWith(t, clock.RealClock{})
+}
+
+func startWith(t *testing.T, at clock.PassiveClock) (*controller.Reconciler, *prometheus.Registry) {
 	t.Helper()
 	mgr := env.NewManager(t, cluster.CacheOptions(controller.Needs()))
 	if err := cluster.AddIndexes(t.Context(), mgr.GetFieldIndexer(), controller.Needs()); err != nil {
@@ -47,7 +68,7 @@ func start(t *testing.T) (*controller.Reconciler, *prometheus.Registry) {
 	}
 	registry := prometheus.NewRegistry()
 	r := &controller.Reconciler{
-		Client: mgr.GetClient(), Clock: clock.RealClock{}, Events: mgr.GetEventRecorder("limpet-controller"),
+		Client: mgr.GetClient(), Clock: at, Events: mgr.GetEventRecorder("limpet-controller"),
 		Metrics: controller.NewMetrics(registry),
 	}
 	for _, each := range []interface{ SetupWithManager(ctrl.Manager) error }{r, &controller.CloneSets{Reconciler: r}} {
