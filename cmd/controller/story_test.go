@@ -177,6 +177,7 @@ func unseen(t *testing.T, leader *replica) {
 	pod := scheduled(t, set, before.Name, "10.0.1.9")
 	env.RecordedOn(t, set, map[string]string{"web-0": before.Name})
 	leader.kill(t)
+	env.Patch(t, leaseOf(t), `{"spec":{"leaseDurationSeconds":3600}}`) // no other leads before the check
 
 	env.Remove(t, pod)
 	moved := scheduled(t, set, after.Name, "10.0.2.9")
@@ -185,6 +186,7 @@ func unseen(t *testing.T, leader *replica) {
 	if node := env.MustState(t, set).Status.PodStates["web-0"].NodeName; node != before.Name {
 		t.Fatalf("recorded on %s, want what the leader left", node)
 	}
+	env.Patch(t, leaseOf(t), `{"spec":{"leaseDurationSeconds":1}}`)
 	testenv.Eventually(t, func() error { // the reservation may be new to the replica's cache
 		again := nextOf(set)
 		if err := env.Client.Create(t.Context(), again); err != nil {
