@@ -15,7 +15,6 @@ import (
 	pinadmit "github.com/limpet-io/limpet/internal/pin/admit"
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
-	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	rolloutadmit "github.com/limpet-io/limpet/internal/rollout/admit"
 	spreadadmit "github.com/limpet-io/limpet/internal/spread/admit"
@@ -60,12 +59,7 @@ func TestOneCreation(t *testing.T) {
 		Planners:       []creation.Planner{pins, spreads, &rolloutadmit.Planner{Workloads: reader}},
 		MaxReservation: time.Hour, Clock: clock.RealClock{}, Labelled: true,
 	}
-	testenv.Eventually(t, func() error {
-		if !spreads.Tally.Synced() {
-			return fair.ErrCrowded
-		}
-		return nil
-	})
+	synced(t, spreads)
 	if os.Getenv(testenv.EntersVar) == "no" {
 		return
 	}

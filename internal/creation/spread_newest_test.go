@@ -42,6 +42,7 @@ func late(t *testing.T) (*creation.Handler, *testenv.Traffic) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	synced(t, planner)
 	observed, traffic := env.Observe(t)
 	planner.LiveProven = cluster.NewLiveReader(observed, cluster.LimitLabelled)
 	return &creation.Handler{Planners: []creation.Planner{planner}, MaxReservation: time.Hour, Clock: clock.RealClock{}, Labelled: true}, traffic

@@ -16,7 +16,6 @@ import (
 	"github.com/limpet-io/limpet/internal/creation"
 	pincontroller "github.com/limpet-io/limpet/internal/pin/reconcile"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
-	"github.com/limpet-io/limpet/internal/platform/fair"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	spreadadmit "github.com/limpet-io/limpet/internal/spread/admit"
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -62,12 +61,7 @@ func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool) {
 		t.Fatal(err)
 	}
 	planner.Clock = waiting{first: show}
-	testenv.Eventually(t, func() error {
-		if !planner.Tally.Synced() {
-			return fair.ErrCrowded
-		}
-		return nil
-	})
+	synced(t, planner)
 	return &creation.Handler{Planners: []creation.Planner{planner}, MaxReservation: time.Hour, Clock: clock.RealClock{}, Labelled: true}, lag
 }
 

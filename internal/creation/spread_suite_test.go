@@ -156,6 +156,17 @@ func (s slowly) RoundTrip(req *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(req)
 }
 
+// synced waits until a planner has counted the pods of its cache. A replica is not Ready before.
+func synced(t testing.TB, planner *spreadadmit.Planner) {
+	t.Helper()
+	testenv.Eventually(t, func() error {
+		if !planner.Tally.Synced() {
+			return errors.New("the tally is not complete")
+		}
+		return nil
+	})
+}
+
 // newSpread makes the planner of one replica.
 func newSpread(ctx context.Context, mgr ctrl.Manager, c cache.Cache, reader *workloads.Reader) (*spreadadmit.Planner, error) {
 	unlimited := rest.CopyConfig(mgr.GetConfig())
