@@ -390,9 +390,12 @@ func TestTwoRangesOfANodeThatIsGone(t *testing.T) {
 	next(second)
 	first := next(s.home.Spec.PodCIDR)
 	bind(t, pod, first)
-	if b := s.becomes(t, loan.Lent, first.Name); b.Status.Home != first.Name {
-		t.Errorf("the loan is %+v", b.Status)
-	}
+	testenv.Eventually(t, func() error {
+		if b := s.becomes(t, loan.Lent, first.Name); b.Status.Home != first.Name {
+			return fmt.Errorf("the loan is %+v, want home %s", b.Status, first.Name)
+		}
+		return nil
+	})
 	env.Remove(t, pod)
 	pod = s.waiting(t)
 	opened(t, pod)
