@@ -2,6 +2,7 @@ package tokens_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,13 +62,16 @@ func TestPodsOfAKeepingNamespaceWaitForAController(t *testing.T) {
 	owned := func(apiVersion, kind string) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "w", UID: "u", Controller: new(true)}}
 	}
-	testenv.Eventually(t, func() error { // the API server takes a moment to know the policy and the namespaces
-		pod := testenv.APod("w-0").In(namespaces["asks wrongly"]).Pod
-		if pod.OwnerReferences = owned("apps/v1", "StatefulSet"); !refusedBy(t, pod) {
-			return errors.New("the policy is not in force")
-		}
-		return nil
-	})
+	for namespace, ns := range namespaces { // the API server takes a moment to know the policy and the namespaces
+		testenv.Eventually(t, func() error {
+			pod := testenv.APod("w-0").In(ns).Pod
+			pod.OwnerReferences = owned("apps/v1", "StatefulSet")
+			if got, want := refusedBy(t, pod), strings.HasPrefix(namespace, "asks") && namespace != "asks, and is open"; got != want {
+				return fmt.Errorf("a pod of a namespace that %s: refused %t, want %t", namespace, got, want)
+			}
+			return nil
+		})
+	}
 	refusals := 0
 	for name, owners := range map[string][]metav1.OwnerReference{
 		"a bare pod": nil, "a StatefulSet": owned("apps/v1", "StatefulSet"), "a kind of others": owned("example.com/v1", "GameServerSet"),
