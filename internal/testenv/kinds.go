@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -98,9 +99,8 @@ func (e *Env) AggregateRights(t testing.TB) {
 		}
 	})
 	ctx := context.WithoutCancel(t.Context())
-	t.Cleanup(func() {
-		sum.Rules = nil
-		if err := e.Client.Update(ctx, sum); err != nil {
+	t.Cleanup(func() { // whatever its version is by now
+		if err := e.Client.Patch(ctx, sum, client.RawPatch(types.MergePatchType, []byte(`{"rules":null}`))); err != nil {
 			t.Errorf("take the rights back: %v", err)
 		}
 	})
