@@ -84,7 +84,7 @@ func TestPodsThatAskWaitWhileTheirKindIsMissing(t *testing.T) {
 
 	restore()
 	env.Create(t, testenv.APersistentPodState("again").In(ns).Requires(hostname).PersistentPodState)
-	for _, c := range replicaCaches { // their watches begin anew a moment later
+	for _, c := range replicaCaches { // their watches begin again a moment later
 		env.Known(t, c, &appsv1beta1.PersistentPodStateList{})
 	}
 	pod := heldTo(t, set, hostname, node.Name)
