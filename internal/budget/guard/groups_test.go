@@ -159,10 +159,14 @@ func TestPodsThatDoNotExistAreAway(t *testing.T) {
 // budget.
 func TestOneBudgetOverManyStatefulSets(t *testing.T) {
 	serve(t)
+	many := 200
+	if testing.Short() {
+		many = 20
+	}
 	for name, tc := range map[string]struct {
 		groups *limpetv1alpha1.BudgetGroups
 		sets   int
-	}{"no groups": {nil, 200}, "no such label": {&limpetv1alpha1.BudgetGroups{ByLabel: "none"}, 6}} {
+	}{"no groups": {nil, many}, "no such label": {&limpetv1alpha1.BudgetGroups{ByLabel: "none"}, 6}} {
 		t.Run(name, func(t *testing.T) {
 			ns := guarded(t)
 			put(t, divided(ns, intstr.FromInt32(2), tc.groups))
