@@ -29,7 +29,7 @@ func TestPlacementIsThatOfTheWebhook(t *testing.T) {
 		"the node of a later life": {held: "n2", want: "the pod returns to node n2", change: func(pod *corev1.Pod, s *appsv1beta1.PersistentPodState, _ []corev1.Node) {
 			pod.UID, pod.CreationTimestamp = "later", metav1.NewTime(now.Add(-time.Minute))
 		}},
-		"a node that nobody saw the pod on": {held: "n3", want: "the pod returns to node n1", change: func(pod *corev1.Pod, s *appsv1beta1.PersistentPodState, _ []corev1.Node) {
+		"a node on which no replica saw the pod": {held: "n3", want: "the pod returns to node n1", change: func(pod *corev1.Pod, s *appsv1beta1.PersistentPodState, _ []corev1.Node) {
 			pod.UID, pod.CreationTimestamp = "later", metav1.NewTime(now.Add(-time.Minute))
 		}},
 		"home": {held: "n3", want: "the pod returns to node n3", change: func(pod *corev1.Pod, s *appsv1beta1.PersistentPodState, _ []corev1.Node) {

@@ -23,13 +23,8 @@ type FlannelConf struct {
 
 // FindFlannel returns what the network configuration in use says, if that is one of flannel with limpet-ipam and bridge.
 func FindFlannel(files []ConfigFile) (c FlannelConf, is bool) {
-	used := FindIPAM(files)
-	i := slices.IndexFunc(files, func(f ConfigFile) bool { return f.Name == used.File })
-	if used.By != IPAMLimpet || i < 0 {
-		return c, false
-	}
-	conf, err := decodeObject(files[i].Data)
-	if err != nil {
+	conf, is := usedConf(files)
+	if !is {
 		return c, false
 	}
 	c = FlannelConf{Bridge: FlannelBridge}

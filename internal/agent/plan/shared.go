@@ -19,13 +19,8 @@ type SharedConf struct {
 
 // FindShared returns what the network configuration in use says, if that is one whose ipam.sharedNetwork is true.
 func FindShared(files []ConfigFile) (c SharedConf, is bool) {
-	used := FindIPAM(files)
-	i := slices.IndexFunc(files, func(f ConfigFile) bool { return f.Name == used.File })
-	if used.By != IPAMLimpet || i < 0 {
-		return c, false
-	}
-	conf, err := decodeObject(files[i].Data)
-	if err != nil {
+	conf, is := usedConf(files)
+	if !is {
 		return c, false
 	}
 	c.Network, _ = conf["name"].(string)
@@ -37,6 +32,17 @@ func FindShared(files []ConfigFile) (c SharedConf, is bool) {
 		}
 	}
 	return c, false
+}
+
+// usedConf returns the network configuration in use, if limpet-ipam gives its addresses.
+func usedConf(files []ConfigFile) (conf object, is bool) {
+	used := FindIPAM(files)
+	i := slices.IndexFunc(files, func(f ConfigFile) bool { return f.Name == used.File })
+	if used.By != IPAMLimpet || i < 0 {
+		return nil, false
+	}
+	conf, err := decodeObject(files[i].Data)
+	return conf, err == nil
 }
 
 // FollowShared decides which ranges a node has on a segment that nodes share. None may be in the pod CIDR of another node: the

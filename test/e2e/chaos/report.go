@@ -105,8 +105,8 @@ kinds of faults are the same. Each row is one run of the version in it. ` + "`ma
   the API server or all controllers were away.
 * *Rebuilt* counts pods that ask for a reservation, and *followed* those that took their addresses to another node.
 * *By a person* counts loans that came back with a state that was rolled back, and waited until a person
-  [said](../../use/annotations.md#an-address-that-follows-its-pod) that no pod has the addresses. The test says so at the
-  end, once no sandbox has them.
+  [said](../../use/annotations.md#an-address-that-follows-its-pod) that no pod has the addresses. The test says so at
+  the end, once no sandbox has them.
 * *Watch behind* is the longest time after which a watch of the test itself showed a change. Outages of the API server
   count.
 * *Unknown* counts disruptions that a budget would have refused, had the API server shown the loss of another pod in
