@@ -72,7 +72,12 @@ type adding struct {
 // add fills in the attachment's addresses and stores it. A refused ADD tries again when its
 // predecessor ends within ipam.addWait.
 func (p *Plugin) add(ad *adding) error {
-	defer func() { ad.marker.cancel(); ad.ended.cancel() }()
+	defer func() {
+		if ad.marker != nil || ad.ended != nil {
+			ad.marker.cancel()
+			ad.ended.cancel()
+		}
+	}()
 	plan, err := ad.try()
 	if errors.Is(err, reservation.ErrPredecessor) {
 		err = ad.retry(&plan, err)

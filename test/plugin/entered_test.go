@@ -18,9 +18,6 @@ const module = "github.com/limpet-io/limpet/"
 // An ADD of a pod that asks for nothing, on a node where another pod runs. A file counts if the ADD runs a statement in it
 // that a call of VERSION does not run: the start of the process is left aside.
 func TestAnAddEntersFewFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short was given, and this compiles the plugin once more; make test-all runs it")
-	}
 	dir := t.TempDir()
 	covered := filepath.Join(dir, "limpet-ipam")
 	build := exec.CommandContext(t.Context(), "go", "build", "-cover", "-covermode=count", "-coverpkg="+module+"...", "-o", covered, "./cmd/ipam-plugin")

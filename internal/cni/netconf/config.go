@@ -148,7 +148,10 @@ func (in *Input) ParseAdd() (*Config, error) {
 	if c.Requested, err = requestedIPs(f); err != nil {
 		return nil, err
 	}
-	if err := c.readSegment(f); err != nil {
+	if f.IPAM.SharedNetwork {
+		err = c.readSegment(f)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c, nil

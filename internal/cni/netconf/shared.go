@@ -10,12 +10,9 @@ import (
 // defaultBridge is the bridge unless the configuration names another one.
 const defaultBridge = "cni0"
 
-// readSegment reads on which interface the other nodes are, where all share one L2 segment. There a pod that came from another
+// readSegment reads on which interface the other nodes are that share one L2 segment. There a pod that came from another
 // node keeps the mask and the gateway that its address had: all ranges are parts of one subnet.
 func (c *Config) readSegment(f *file) error {
-	if !f.IPAM.SharedNetwork {
-		return nil
-	}
 	switch {
 	case f.Type == "bridge" && f.VLAN == nil:
 		c.Segment = cmp.Or(f.Bridge, defaultBridge)
