@@ -97,12 +97,12 @@ func TestAnObjectIsGeneratedWhenWhatWasInItsWayIsGone(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			startGenerator(t)
 			ns := env.Namespace(t)
 			other := testenv.APersistentPodState(tc.name).In(ns).Requires(hostname).PersistentPodState
 			other.Spec.TargetReference.Name = tc.target
 			set := generating(ns)
 			env.Create(t, other, set.StatefulSet)
+			startGenerator(t) // now: a cache may show the StatefulSet before the object
 			env.ToldOnce(t, set, pin.ReasonForeign)
 			env.Remove(t, other)
 			isGenerated(t, set)

@@ -34,15 +34,25 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// joined waits until a number of waiters have joined the queue since the file was made.
+// joined waits until a number of waiters have joined the queue since the file was made, and the last one has let go of the
+// counter: a test that stops it stops it in its place, not while it joins.
 func joined(t *testing.T, path string, n uint64) {
 	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(data) >= 8 && binary.BigEndian.Uint64(data) >= n {
+		counter := unix.Flock_t{Type: unix.F_RDLCK, Len: 1}
+		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &counter); err != nil {
+			t.Fatal(err)
+		}
+		if len(data) >= 8 && binary.BigEndian.Uint64(data) >= n && counter.Type == unix.F_UNLCK {
 			return
 		}
 		if time.Now().After(deadline) {
