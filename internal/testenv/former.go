@@ -2,7 +2,10 @@ package testenv
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,5 +144,25 @@ func (e *Env) StoredAs(t testing.TB, version string) {
 			}
 			return diff("stored versions of "+name, []string{version}, crd.Status.StoredVersions)
 		})
+	}
+}
+
+// Compact has etcd forget what was before a revision, as the API server does after five minutes.
+func (e *Env) Compact(t testing.TB, revision string) {
+	t.Helper()
+	store := e.server.ControlPlane.Etcd.URL.JoinPath("v3", "kv", "compaction").String()
+	body := strings.NewReader(`{"revision": "` + revision + `", "physical": true}`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, store, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(answer.Body)
+		t.Fatalf("compact etcd to revision %s: %s %s", revision, answer.Status, said)
 	}
 }

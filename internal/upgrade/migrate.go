@@ -92,7 +92,7 @@ func (m *Migrator) rewriteAll(ctx context.Context, of CRD) error {
 	list.SetGroupVersionKind(of.Stored.GroupVersion().WithKind(of.Stored.Kind + "List"))
 	var errs []error
 	for more := true; more; more = list.GetContinue() != "" {
-		if err := m.Live.List(ctx, list, client.Limit(migrationPage), client.Continue(list.GetContinue())); err != nil {
+		if err := m.readPage(ctx, list, list.GetContinue()); err != nil {
 			return fmt.Errorf("list %s: %w", of.Stored.Kind, err)
 		}
 		for i := range list.Items {
@@ -100,6 +100,16 @@ func (m *Migrator) rewriteAll(ctx context.Context, of CRD) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// readPage reads the next page. The API server forgets within minutes what the list was when it began, sooner than 30 000
+// objects are rewritten. Its answer then holds a token that goes on with the list of now; what is new there is stored as it should be.
+func (m *Migrator) readPage(ctx context.Context, list client.ObjectList, token string) error {
+	err := m.Live.List(ctx, list, client.Limit(migrationPage), client.Continue(token))
+	if expired := apierrors.APIStatus(nil); apierrors.IsResourceExpired(err) && errors.As(err, &expired) && expired.Status().Continue != "" {
+		return m.Live.List(ctx, list, client.Limit(migrationPage), client.Continue(expired.Status().Continue))
+	}
+	return err
 }
 
 // rewrite stores an object without a change. After a conflict nothing is left to do: the

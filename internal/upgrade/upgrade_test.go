@@ -1,17 +1,21 @@
 package upgrade_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,7 +32,8 @@ import (
 var env *testenv.Env
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, os.Getenv(testenv.AssetsVar), &env,
+	// Its cache would show what a list was when it began, as long as the API server is not busy.
+	os.Exit(testenv.MainWith(m, os.Getenv(testenv.AssetsVar), &env, map[string]string{"watch-cache": "false"},
 		appsv1alpha1.AddToScheme, policyv1alpha1.AddToScheme, policyv1beta1.AddToScheme, apiextensionsv1.AddToScheme))
 }
 
@@ -84,6 +89,52 @@ func migrate(t *testing.T) {
 	}
 	env.Start(t, mgr)
 	env.StoredAs(t, "v1beta1")
+}
+
+// forgetful reads from an API server that forgets what a list was before each further page of it.
+type forgetful struct {
+	client.Reader
+	forget  func()
+	expired int
+}
+
+func (f *forgetful) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if options := (&client.ListOptions{}).ApplyOptions(opts); options.Continue != "" {
+		f.forget()
+	}
+	err := f.Reader.List(ctx, list, opts...)
+	if apierrors.IsResourceExpired(err) {
+		f.expired++
+	}
+	return err
+}
+
+// A migration takes minutes, and the API server keeps the beginning of a list for five.
+func TestAMigrationOutlivesTheListItReads(t *testing.T) {
+	ns, crd := env.Namespace(t), convert(t, testenv.ConvertedCRD)
+	for i := range upgrade.MigrationPage + 1 {
+		env.Create(t, testenv.APersistentPodState(fmt.Sprintf("state-%03d", i)).In(ns).Requires(corev1.LabelHostname).PersistentPodState)
+	}
+	crd.Status.StoredVersions = []string{"v1alpha1", "v1beta1"}
+	if err := env.Client.Status().Update(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	mgr := env.NewManager(t, cache.Options{})
+	live := &forgetful{Reader: mgr.GetAPIReader(), forget: func() {
+		later := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, GenerateName: "later-"}}
+		env.Create(t, later)
+		env.Compact(t, later.ResourceVersion)
+	}}
+	migrator := &upgrade.Migrator{Client: mgr.GetClient(), Live: live, CRDs: crds[:1], Clock: clocktesting.NewFakeClock(time.Now())}
+	if err := migrator.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	stop := env.Start(t, mgr)
+	env.StoredAs(t, "v1beta1")
+	stop()
+	if live.expired == 0 {
+		t.Error("the list never expired")
+	}
 }
 
 // A budget of OpenKruise is rewritten too. An annotation that cannot be read hinders nothing.
