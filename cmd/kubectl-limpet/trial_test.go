@@ -74,7 +74,7 @@ func TestTrialTellsWhatWasKept(t *testing.T) {
 			namespace := "limpet-test-" + name
 			trial := console.Trial{Client: env.Client, Now: time.Now, Namespace: namespace, Timeout: time.Minute, Keep: tc.keep, Told: stage(t, namespace, tc.node, tc.ip)}
 			r, err := trial.Run(t.Context())
-			if err != nil || r.NodeKept != tc.kept || r.AddressKept != tc.address || r.Image != "registry.k8s.io/pause:3.10" || !r.Kept() && (r.Remedy == "" || len(r.Because) == 0) {
+			if err != nil || r.NodeKept != tc.kept || r.AddressKept != tc.address || r.Image != "registry.k8s.io/pause:3.10" || r.Seconds <= 0 || !r.Kept() && (r.Remedy == "" || len(r.Because) == 0) {
 				t.Errorf("%v, %+v", err, r)
 			}
 			if removed(t, namespace) == tc.keep {
@@ -100,7 +100,7 @@ func TestTrialThatEndsEarlyRemovesItsNamespace(t *testing.T) {
 	}
 	trial = console.Trial{Client: env.Client, Now: time.Now, Namespace: "limpet-test-stuck", Timeout: time.Second, Told: func(console.TrialStep) {}}
 	_, err := trial.Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "there is no pod web-0") || !strings.Contains(err.Error(), "next: kubectl limpet status") || !removed(t, trial.Namespace) {
+	if err == nil || !strings.Contains(err.Error(), "the time of the check, --timeout 1s, is over: after ") || !strings.Contains(err.Error(), "there is no pod web-0") || !strings.Contains(err.Error(), "next: kubectl limpet status") || !removed(t, trial.Namespace) {
 		t.Errorf("the timeout: %v", err)
 	}
 	_, err = command(t, env.Config, "test", "--timeout", "1s", "--image", "example.com/pause")

@@ -122,14 +122,15 @@ func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
 	switch {
 	case pod.Status.Phase != corev1.PodPending:
 		e.Answer = "it is not Pending: " + PodState(pod)
+		if pod.DeletionTimestamp != nil {
+			unreachable(&e, f, pod)
+		}
 		return e
 	case len(pod.Spec.SchedulingGates) > 0:
 		e.Answer = "it waits for a scheduling gate"
 	case pod.Spec.NodeName != "":
 		e.Answer = "it has node " + pod.Spec.NodeName + " and does not run yet: " + state(pod)
-		if reason, message := fit.Obstacle(f.Node(pod.Spec.NodeName), pod); read(f, facts.Nodes) && (reason == fit.NodeNotReady || reason == fit.NodeGone) {
-			e.because("node %s %s", pod.Spec.NodeName, message)
-		}
+		unreachable(&e, f, pod)
 	case scheduled != nil && scheduled.Status == corev1.ConditionFalse:
 		e.Answer = "no node takes it"
 		e.because("the scheduler: %s", scheduled.Message)
@@ -142,6 +143,18 @@ func Pending(f *facts.Facts, pod *corev1.Pod) Explanation {
 	waits(&e, stateOf(f, pod), pod)
 	lent(&e, f, pod)
 	return e
+}
+
+// unreachable adds that the node of a pod does not answer.
+func unreachable(e *Explanation, f *facts.Facts, pod *corev1.Pod) {
+	reason, message := fit.Obstacle(f.Node(pod.Spec.NodeName), pod)
+	if !read(f, facts.Nodes) || reason != fit.NodeNotReady && reason != fit.NodeGone {
+		return
+	}
+	e.because("node %s %s", pod.Spec.NodeName, message)
+	if reason == fit.NodeNotReady {
+		e.Remedy = fmt.Sprintf("bring the node back; if it is dead, %s", fit.SayDead(pod.Spec.NodeName))
+	}
 }
 
 // waits adds that a pod waits for its required place.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/console/facts"
 	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/fit"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -70,7 +71,7 @@ func late(b *limpetv1alpha1.BorrowedAddress, now time.Time) (node, remedy string
 	default:
 		return "", ""
 	}
-	return node, fmt.Sprintf("bring node %[1]s back; if it is dead, kubectl taint node %[1]s %s:NoExecute", node, corev1.TaintNodeOutOfService)
+	return node, fmt.Sprintf("bring node %s back; if it is dead, %s", node, fit.SayDead(node))
 }
 
 // loans returns the loans that wait for a node.

@@ -108,8 +108,8 @@ func nodes(f *facts.Facts, lines []NodeLine) []Problem {
 	if n := len(foreign); n > 0 {
 		found = append(found, Problem{
 			Attention, "Node " + strings.Join(foreign[:min(n, mostNamed)], ", "), "NoPool",
-			fmt.Sprintf("no pod of %d of %d nodes has an address of limpet-ipam: their network uses another IPAM plugin, or had no pod yet", n, len(f.Nodes)),
-			"make the network use limpet-ipam (docs/operate/install.md); kubectl get events --field-selector reason=ForeignNetwork",
+			fmt.Sprintf("no pod of %d of %d nodes has an address of limpet-ipam: they had no new pod yet, or their network uses another IPAM plugin", n, len(f.Nodes)),
+			"start a pod there; if kubectl get events --field-selector reason=ForeignNetwork names them, make the network use limpet-ipam (docs/operate/install.md)",
 		})
 	}
 	return found

@@ -24,9 +24,11 @@ type TrialStep struct {
 
 // TrialReport says whether a pod came back to its node and its addresses.
 type TrialReport struct {
-	Namespace   string            `json:"namespace"`
-	Image       string            `json:"image"`
-	Steps       []TrialStep       `json:"steps"`
+	Namespace string      `json:"namespace"`
+	Image     string      `json:"image"`
+	Steps     []TrialStep `json:"steps"`
+	// Seconds are what all of it took.
+	Seconds     float64           `json:"seconds"`
 	From        appsv1beta1.Place `json:"from"`
 	To          appsv1beta1.Place `json:"to"`
 	NodeKept    bool              `json:"nodeKept"`
@@ -53,7 +55,7 @@ func (r *TrialReport) judge(f *facts.Facts) {
 	}
 	served := slices.ContainsFunc(f.Reservations, func(k limpetv1alpha1.IPReservation) bool { return k.Namespace == r.Namespace })
 	if !served && read(f, facts.Kept) {
-		r.Because = append(r.Because, "no agent shows an address of the pod: the network of node "+r.From.NodeName+" uses another IPAM plugin")
+		r.Because = []string{"no agent shows an address of the pod: the network of node " + r.From.NodeName + " uses another IPAM plugin"}
 		r.Remedy = "kubectl get events --field-selector reason=ForeignNetwork; docs/operate/install.md"
 	}
 	r.Remedy = cmp.Or(r.Remedy, "kubectl limpet status; then kubectl limpet test --keep and kubectl limpet explain -n NAMESPACE "+trialPod)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type Trial struct {
 // Run makes a pod, deletes it when it is Ready, and compares the next one with it. The namespace is removed whatever happens.
 func (t *Trial) Run(ctx context.Context) (report TrialReport, err error) {
 	t.report = TrialReport{Namespace: t.Namespace, Image: t.Image, Steps: []TrialStep{}}
+	began := t.Now()
 	if t.Image == "" {
 		var nodes corev1.NodeList
 		if err := t.Client.List(ctx, &nodes); err != nil && !apierrors.IsForbidden(err) {
@@ -58,7 +60,11 @@ func (t *Trial) Run(ctx context.Context) (report TrialReport, err error) {
 	if err := t.step("namespace "+t.Namespace+" is made", func() error { return t.begin(ctx) }); err != nil {
 		return t.report, err
 	}
-	defer func() { report, err = t.report, errors.Join(err, t.end(ctx)) }()
+	defer func() {
+		err = errors.Join(err, t.end(ctx))
+		t.report.Seconds = t.Now().Sub(began).Round(100 * time.Millisecond).Seconds()
+		report = t.report
+	}()
 	bounded, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	return t.report, t.rebuild(bounded)
@@ -77,7 +83,10 @@ func (t *Trial) rebuild(ctx context.Context) error {
 		{"the pod is deleted", func() error { return t.Client.Delete(ctx, first, client.Preconditions{UID: &first.UID}) }},
 		{"the next pod is Ready", func() (err error) { _, t.report.To, err = t.ready(ctx, first.UID); return err }},
 	} {
-		if err := t.step(step.what, step.do); err != nil {
+		err := t.step(step.what, step.do)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return fmt.Errorf("the time of the check, --timeout %s, is over: %w", t.Timeout, cmp.Or(err, ctx.Err()))
+		} else if err != nil {
 			return err
 		}
 	}

@@ -96,8 +96,7 @@ func PlanPlace(in PlaceInput) PlaceDecision {
 	case release.After > 0:
 		d.Remedy += fmt.Sprintf(", or wait: it may go elsewhere after %s", release.After)
 	case len(release.On) == 0:
-		d.Remedy += fmt.Sprintf(", or release it: annotate PersistentPodState %s with %s or %s",
-			in.State.Name, AnnotationLeaveAfter, AnnotationLeaveOn)
+		d.Remedy += fmt.Sprintf("; or let its pods go: kubectl -n %s annotate persistentpodstate %s %s", in.State.Namespace, in.State.Name, letGo(d.Reason))
 	}
 	return d
 }
@@ -150,13 +149,24 @@ func rejection(in PlaceInput, there []*corev1.Node) (reason, message, remedy str
 	reason, message = fit.Obstacle(there[0], in.Pod)
 	switch reason {
 	case ReasonNodeCordoned:
-		remedy = "uncordon it"
+		remedy = "kubectl uncordon " + name
 	case ReasonNodeTainted:
 		remedy = "remove the taint"
 	default:
-		remedy = "bring it back"
+		remedy = "bring it back; if it is dead, " + fit.SayDead(name)
 	}
 	return reason, fmt.Sprintf("node %s %s", name, message), remedy
+}
+
+// letGo is the annotation that lets pods go that wait for a reason.
+func letGo(reason string) string {
+	on := map[string]ReleaseTrigger{
+		ReasonNodeGone: TriggerDeleted, ReasonNodeNotReady: TriggerOutOfService, ReasonNodeCordoned: TriggerCordoned, ReasonNodeTainted: TriggerTainted,
+	}
+	if trigger, known := on[reason]; known {
+		return AnnotationLeaveOn + "=" + string(trigger)
+	}
+	return AnnotationLeaveAfter + "=10m"
 }
 
 // notWorthWaiting reports whether the user waits for no node of a place.

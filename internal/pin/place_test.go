@@ -280,3 +280,29 @@ func TestPlanPlace(t *testing.T) {
 		t.Errorf("PlaceReasons are %q, and these are given: %q", got, want)
 	}
 }
+
+// TestARemedyIsACommand holds a pod to a node that cannot take it. On call one copies what helps.
+func TestARemedyIsACommand(t *testing.T) {
+	for name, tc := range map[string]struct {
+		nodes []*corev1.Node
+		want  []string
+	}{
+		"cordoned": {[]*corev1.Node{testenv.ANode("n1").Cordoned().Node}, []string{"kubectl uncordon n1", "limpet.dev/leave-on=cordoned"}},
+		"dead": {[]*corev1.Node{testenv.ANode("n1").NotReady().Node}, []string{
+			"if it is dead, kubectl taint node n1 node.kubernetes.io/out-of-service=:NoExecute, and Kubernetes removes its pods",
+			"limpet.dev/leave-on=out-of-service",
+		}},
+		"gone": {nil, []string{"limpet.dev/leave-on=deleted"}},
+		"full": {[]*corev1.Node{testenv.ANode("n1").Node}, []string{"make room there", "limpet.dev/leave-after=10m"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := testenv.APersistentPodState("web").In("shop").Requires(hostname).Recorded("web-0", "n1", map[string]string{hostname: "n1"}).PersistentPodState
+			got := pin.PlanPlace(pin.PlaceInput{Pod: testenv.APod("web-0").In("shop").Pod, Place: labels.Set{hostname: "n1"}, State: state, Nodes: tc.nodes, Now: now})
+			for _, want := range append(tc.want, "kubectl -n shop annotate persistentpodstate web ") {
+				if !strings.Contains(got.Remedy, want) {
+					t.Errorf("remedy %q lacks %q", got.Remedy, want)
+				}
+			}
+		})
+	}
+}

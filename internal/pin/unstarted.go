@@ -55,8 +55,7 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 	d = PlaceDecision{
 		Reason:  ReasonNotStarted,
 		Message: fmt.Sprintf("it is bound to node %s, which is silent and has not reported a start of the pod", name),
-		Remedy: fmt.Sprintf("bring node %s back; if it is switched off for good, taint it %s, or delete the pod by force",
-			name, corev1.TaintNodeOutOfService),
+		Remedy:  fmt.Sprintf("bring node %s back; if it is dead, %s", name, fit.SayDead(name)),
 	}
 	place := placeOf(pod)
 	left := PlaceDecision{Verdict: LetGo}
@@ -65,7 +64,7 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 	}
 	switch {
 	case !slices.Contains(release.On, TriggerUnstarted) && (!Pinned(pod) || !neverBegan(in, pod)):
-		d.Remedy += fmt.Sprintf("; or let Limpet do so: annotate PersistentPodState %s with %s: %s", in.State.Name, AnnotationLeaveOn, TriggerUnstarted)
+		d.Remedy += fmt.Sprintf("; or let Limpet delete the pod by force: kubectl -n %s annotate persistentpodstate %s %s=%s", in.State.Namespace, in.State.Name, AnnotationLeaveOn, TriggerUnstarted)
 	case mostSilent(in.Cluster):
 		d.Message += "; as most nodes are silent, the pod is not deleted"
 	case left.Verdict == Hold && !anyFit(fit.WithLabels(in.Cluster, place), pod):

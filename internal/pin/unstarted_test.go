@@ -109,7 +109,7 @@ func TestAPodWhoseNodeFellSilentBeforeItsStart(t *testing.T) {
 		says     string
 		released bool // the next pod may run elsewhere
 	}{
-		"the pod stays by default":                 {"", false, []*corev1.Node{silent, fit}, pin.Hold, true, "limpet.dev/leave-on: unstarted", false},
+		"the pod stays by default":                 {"", false, []*corev1.Node{silent, fit}, pin.Hold, true, "limpet.dev/leave-on=unstarted", false},
 		"other triggers are no consent":            {"not-ready", false, []*corev1.Node{silent, fit}, pin.Hold, true, "node.kubernetes.io/out-of-service", false},
 		"its user agreed":                          {"unstarted", false, []*corev1.Node{silent, fit}, pin.LetGo, true, "deleted by force", false},
 		"most nodes are silent":                    {"unstarted", false, []*corev1.Node{silent, testenv.ANode("n2").NotReady().Node, testenv.ANode("n3").Node}, pin.Hold, true, "most nodes", false},

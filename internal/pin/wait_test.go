@@ -53,7 +53,7 @@ func TestRecordOfAPodThatWaits(t *testing.T) {
 	if len(got.Waits) != 1 || !got.Waits[0].Changed || got.Waits[0].Decision.Verdict != pin.Hold || got.Again != 10*time.Minute {
 		t.Fatalf("first: %+v, want a change: a pod that is held for ten minutes", got)
 	}
-	if text := got.Waits[0].String(); !strings.Contains(text, "uncordon it") {
+	if text := got.Waits[0].String(); !strings.Contains(text, "kubectl uncordon n1") {
 		t.Errorf("event %q does not say what would help", text)
 	}
 	if c := waiting(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != pin.ReasonNodeCordoned || !strings.Contains(c.Message, "web-0") {

@@ -78,7 +78,7 @@ func requiredPod(t *testing.T) (map[string]corev1.Pod, corev1.Pod) {
 // PersistentPodState name the node and what would help.
 func waits(t *testing.T, home corev1.Pod) {
 	t.Helper()
-	what := []string{"node " + home.Spec.NodeName + " is cordoned", "uncordon it", "PersistentPodState bound with limpet.dev/leave-after or limpet.dev/leave-on"}
+	what := []string{"node " + home.Spec.NodeName + " is cordoned", "kubectl uncordon " + home.Spec.NodeName, "persistentpodstate bound limpet.dev/leave-on=cordoned"}
 	await(t, 2*time.Minute, "the condition to name node and remedy", func(ctx context.Context) (bool, string) {
 		c, err := waiting(ctx, "bound")
 		return strings.HasPrefix(c, "True NodeCordoned ") && containsAll(c, append(what, home.Name)), fmt.Sprint(c, err)

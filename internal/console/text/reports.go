@@ -201,8 +201,8 @@ func Explained(w io.Writer, r console.Explained) {
 // Trial prints whether a pod came back to its place.
 func Trial(w io.Writer, r console.TrialReport) {
 	kept := map[bool]string{true: "kept", false: "not kept"}
-	fmt.Fprintf(w, "node %s: %s → %s\naddress %s: %s → %s\n",
-		kept[r.NodeKept], r.From.NodeName, r.To.NodeName, kept[r.AddressKept], or(r.From.IPs), or(r.To.IPs))
+	fmt.Fprintf(w, "node %s: %s → %s\naddress %s: %s → %s\ntook %.1f s\n",
+		kept[r.NodeKept], r.From.NodeName, r.To.NodeName, kept[r.AddressKept], or(r.From.IPs), or(r.To.IPs), r.Seconds)
 	for _, because := range r.Because {
 		fmt.Fprintf(w, "  %s\n", because)
 	}

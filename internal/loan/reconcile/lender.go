@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/limpet-io/limpet/internal/loan"
+	"github.com/limpet-io/limpet/internal/platform/fit"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -220,8 +221,7 @@ func (l *Lender) notice(f *facts, w wait, node, beside string) {
 			return
 		}
 	}
-	l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s has not answered about the address of the pod; remedy: bring the node back, or if it is dead, taint it %s: kubectl taint node %s %s:NoExecute",
-		node, corev1.TaintNodeOutOfService, node, corev1.TaintNodeOutOfService)
+	l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s has not answered about the address of the pod; remedy: bring the node back; if it is dead, %s", node, fit.SayDead(node))
 }
 
 // wait is since when an owner has no pod, or this one waits.

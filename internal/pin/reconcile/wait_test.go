@@ -87,7 +87,7 @@ func TestAPodWaitsForItsRequiredNode(t *testing.T) {
 			}
 			pod = heldTo(t, set, node.Name, unschedulable, recalled...)
 			waits(t, set, pin.ReasonNodeCordoned)
-			env.Told(t, pod, pin.ReasonWaiting, "uncordon it")
+			env.Told(t, pod, pin.ReasonWaiting, "kubectl uncordon ")
 
 			env.Annotate(t, state, tc.key, tc.value)
 			isDeleted(t, pod)

@@ -68,6 +68,11 @@ func Dedicated(node *corev1.Node, pod *corev1.Pod) bool {
 // Unreachable reports whether Kubernetes has found a node dead, so that the scheduler avoids it.
 func Unreachable(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, Dead) }
 
+// SayDead is the command that tells Kubernetes that a node is dead, and what follows.
+func SayDead(node string) string {
+	return fmt.Sprintf("kubectl taint node %s %s=:NoExecute, and Kubernetes removes its pods and detaches their volumes", node, corev1.TaintNodeOutOfService)
+}
+
 // Dead reports whether a taint tells of a node on which pods run no longer, or not reliably.
 func Dead(t corev1.Taint) bool {
 	return t.Key == corev1.TaintNodeUnreachable || t.Key == corev1.TaintNodeNotReady
