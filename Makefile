@@ -111,7 +111,7 @@ cluster-up: root build ## Start a three-node cluster with Limpet for your own ex
 
 cluster-down: root ## Stop the cluster of cluster-up; ALL=1 also those that an interrupted demo, test or benchmark left
 	@test -x $(CLUSTER) || $(MAKE) --no-print-directory harness
-	for name in limpet $(if $(ALL),demo e2e bench chart chaos upgrade flannel multus offline crio); do $(CLUSTER) down --name $$name; done
+	for name in limpet $(if $(ALL),demo e2e bench chart chaos upgrade flannel multus offline crio segment newcomer); do $(CLUSTER) down --name $$name; done
 	rm -f kubeconfig bin/kubectl
 
 generate: ## Regenerate deepcopy functions and CRDs

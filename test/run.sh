@@ -13,7 +13,7 @@ short=(-short)
 [[ $suite != all ]] || short=()
 unit=(limpet limpet/race limpet/servers test/cluster test/console release release/chart)
 e2e=(test/e2e)
-long=(test-fresh reproducible test/autoscalers test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus test/e2e/offline test/e2e/crio test/e2e/segment test/plugin/arm64)
+long=(test-fresh reproducible test/autoscalers test/certmanager release/chart/install test/e2e/upgrade test/e2e/flannel test/e2e/multus test/e2e/offline test/e2e/crio test/e2e/segment test/e2e/newcomer test/plugin/arm64)
 case $suite in
 unit) parts=("${unit[@]}") ;;
 e2e) parts=("${e2e[@]}") ;;
@@ -105,12 +105,12 @@ modules() {
 
 # The packages start clusters, one after the other. The time of each test shows how far it is.
 end_to_end() {
-	part test/e2e tests test/e2e -v -p 1 -timeout 45m -skip "^($upgrade|$flannel|$multus|$offline|$crio|$segment)\$" ./...
+	part test/e2e tests test/e2e -v -p 1 -timeout 45m -skip "^($upgrade|$flannel|$multus|$offline|$crio|$segment|$newcomer)\$" ./...
 }
 
 # These start clusters of their own, and run beside the others.
 upgrade=TestAnUpgradeAndBack flannel=TestFlannelChangesOverAndBack multus=TestSecondaryNetworksKeepTheirAddresses
-offline=TestPodsOfEveryKindKeepTheirAddressesOffline crio=TestPodsOfCRIOKeepTheirAddresses segment=TestAddressesFollowOnASharedSegment
+offline=TestPodsOfEveryKindKeepTheirAddressesOffline crio=TestPodsOfCRIOKeepTheirAddresses segment=TestAddressesFollowOnASharedSegment newcomer=TestANewcomerKeepsAnAddress
 rare() {
 	part test-fresh test/programs/fresh.sh
 	part test/autoscalers tests test/autoscalers -shuffle=on -parallel 10 -timeout 15m ./... # its cases wait for most of the time
@@ -123,6 +123,7 @@ rare() {
 	part test/e2e/offline tests test/e2e -v -timeout 20m -run "^$offline\$" ./offline
 	part test/e2e/crio tests test/e2e -v -timeout 20m -run "^$crio\$" ./crio
 	part test/e2e/segment tests test/e2e -v -timeout 20m -run "^$segment\$" ./segment
+	part test/e2e/newcomer tests test/e2e -v -timeout 20m -run "^$newcomer\$" ./newcomer
 	LIMPET_EMULATED=arm64 part test/plugin/arm64 tests . -short -timeout 60m ./test/plugin ./test/monitoring # an emulator takes 0.2 s to start
 }
 

@@ -92,7 +92,7 @@ func flags(line string, of ...string) string {
 func TestClusterDownEndsItsOwnCluster(t *testing.T) {
 	for argument, want := range map[string]string{
 		"":      "for name in limpet ;",
-		"ALL=1": "for name in limpet demo e2e bench chart chaos upgrade flannel multus offline crio;",
+		"ALL=1": "for name in limpet demo e2e bench chart chaos upgrade flannel multus offline crio segment newcomer;",
 	} {
 		args := []string{"--no-print-directory", "--dry-run", "cluster-down"}
 		if argument != "" {

@@ -35,7 +35,7 @@ func Runbooks(root string) (scripts []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("follow %s: %w", m[0], err)
 		}
-		texts = append(texts, section(string(other), m[2]))
+		texts = append(texts, Section(string(other), m[2]))
 	}
 	found := map[string]bool{}
 	for _, text := range texts {
@@ -49,8 +49,8 @@ func Runbooks(root string) (scripts []string, err error) {
 	return scripts, nil
 }
 
-// section returns the text from a heading to the next one that is no smaller.
-func section(page, anchor string) string {
+// Section returns the text from a heading to the next one that is no smaller.
+func Section(page, anchor string) string {
 	begin, level := -1, 0
 	for _, m := range title.FindAllStringSubmatchIndex(page, -1) {
 		depth, name := m[3]-m[2], dropped.ReplaceAllString(strings.ToLower(page[m[4]:m[5]]), "")
@@ -64,11 +64,18 @@ func section(page, anchor string) string {
 	return page[max(begin, 0):]
 }
 
+// Blocks returns the indented blocks of a text, without the indentation.
+func Blocks(text string) (all []string) {
+	for _, b := range block.FindAllString(text, -1) {
+		all = append(all, strings.TrimSpace(strings.ReplaceAll("\n"+b, "\n    ", "\n")))
+	}
+	return all
+}
+
 // commands returns the blocks and the code in sentences that begin with a program. In a block with answers, "$ " stands
 // before the commands.
 func commands(text string) (all []string) {
-	for _, b := range block.FindAllString(text, -1) {
-		script := strings.TrimSpace(strings.ReplaceAll("\n"+b, "\n    ", "\n"))
+	for _, script := range Blocks(text) {
 		if command, answered := strings.CutPrefix(script, "$ "); answered {
 			script, _, _ = strings.Cut(command, "\n")
 		}

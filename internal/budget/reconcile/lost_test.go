@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,14 @@ func TestUnguardedDisruptionsAreCountedOnce(t *testing.T) {
 	tells(t, pub, "web-0", "lost", "Accounted", "NotJudged")
 	tells(t, second, "web-0", "lost", "Accounted", "NotJudged")
 	m.counted(t, map[string]float64{"NotJudged": 1})
+	for _, budget := range []*policyv1beta1.PodUnavailableBudget{pub, second} {
+		testenv.Eventually(t, func() error {
+			if all, want := testenv.SeriesOf(t, m.metrics, "limpet_budget_troubles"), budget.Name+" Unjudged "+budget.Namespace; !slices.Contains(all, want) {
+				return fmt.Errorf("the metric names %q, want %q among them", all, want)
+			}
+			return nil
+		})
+	}
 	env.Told(t, pub, "DisruptionUnguarded", "web-0")
 	env.Told(t, second, "DisruptionUnguarded", "web-0")
 }

@@ -24,10 +24,15 @@ type condition struct {
 	enforced bool
 	// waiting is since when a request waits that is refused again and again; zero for none.
 	waiting time.Time
+	// unjudged is when a pod last went without a question; zero for none that the status shows.
+	unjudged time.Time
 }
 
 // Values of the label trouble.
-const notEnforced, waits = "NotEnforced", "Waits"
+const notEnforced, waits, wentUnjudged = "NotEnforced", "Waits", "Unjudged"
+
+// unjudgedFor is how long a budget is named after a pod of it went without a question.
+const unjudgedFor = time.Hour
 
 // NewMetrics registers the metrics.
 func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
@@ -58,8 +63,8 @@ func NewMetrics(r prometheus.Registerer, c clock.PassiveClock) *Metrics {
 			}
 			return max(0, c.Since(since).Seconds())
 		}),
-		endpoint.NewTroubles("limpet_budget_troubles", "Budgets that protect nothing (NotEnforced), and those that refuse a request, with its age in seconds (Waits). At most 50 are named.",
-			"budget", func() []endpoint.Trouble { return m.troubles(c.Now()) }, notEnforced, waits),
+		endpoint.NewTroubles("limpet_budget_troubles", "Budgets that protect nothing (NotEnforced), that refuse a request, with its age in seconds (Waits), and of which a pod went without a question within the hour (Unjudged). At most 50 are named.",
+			"budget", func() []endpoint.Trouble { return m.troubles(c.Now()) }, notEnforced, waits, wentUnjudged),
 	)
 	return m
 }
@@ -74,6 +79,9 @@ func (m *Metrics) troubles(now time.Time) (all []endpoint.Trouble) {
 		}
 		if !b.waiting.IsZero() {
 			all = append(all, endpoint.Trouble{Namespace: key.Namespace, Name: key.Name, What: waits, Value: max(0, now.Sub(b.waiting).Seconds())})
+		}
+		if now.Sub(b.unjudged) < unjudgedFor {
+			all = append(all, endpoint.Trouble{Namespace: key.Namespace, Name: key.Name, What: wentUnjudged, Value: 1})
 		}
 	}
 	return all

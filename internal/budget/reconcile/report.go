@@ -67,6 +67,11 @@ func (r *Reconciler) reportEnforced(s *situation) {
 // conditionOf is what the metrics need to know of a budget.
 func conditionOf(status policyv1beta1.PodUnavailableBudgetStatus, s *situation) condition {
 	c := condition{enforced: meta.IsStatusConditionTrue(status.Conditions, policyv1beta1.ConditionEnforced)}
+	for _, d := range status.Decisions {
+		if d.Reason == string(causeNotJudged) && d.Time.After(c.unjudged) {
+			c.unjudged = d.Time.Time
+		}
+	}
 	covered := map[string]bool{}
 	for _, pod := range s.covered.Budget.Pods {
 		covered[pod.Name] = true
