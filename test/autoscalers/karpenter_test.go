@@ -67,15 +67,18 @@ func TestKarpenter(t *testing.T) {
 		state testenv.PersistentPodState
 		room  int64 // CPUs of the home, of which another pod has 2
 		gates []string
+		gone  bool   // the Node of the home is deleted
 		stage string // in which Karpenter shall ignore the pod
 		want  string // what it says of the pod at last
 		zone  string // which it asks of the node
 	}{
-		"a node is added for a pod that prefers its host":       {web("web").Prefers(100, hostname), 4, nil, "", added, ""},
-		"a node is added in the zone of a pod that requires it": {web("web").Requires(zone), 4, nil, "", added, "[test-zone-b]"},
-		"no node is added for a pod that requires its host":     {web("web").Requires(hostname), 4, nil, "", failed, ""},
-		"a node is added when the gate is open":                 {web("web").Prefers(100, hostname), 4, []string{"example.com/gate"}, pin.ReasonOtherGates, added, ""},
-		"a node is added when the nomination ends":              {web("web").Prefers(100, hostname), 8, nil, pin.ReasonLingers, added, ""},
+		"a node is added for a pod that prefers its host":              {web("web").Prefers(100, hostname), 4, nil, false, "", added, ""},
+		"a node is added in the zone of a pod that requires it":        {web("web").Requires(zone), 4, nil, false, "", added, "[test-zone-b]"},
+		"no node is added for a pod that requires its host":            {web("web").Requires(hostname), 4, nil, false, "", failed, ""},
+		"a node is added when the gate is open":                        {web("web").Prefers(100, hostname), 4, []string{"example.com/gate"}, false, pin.ReasonOtherGates, added, ""},
+		"a node is added when the nomination ends":                     {web("web").Prefers(100, hostname), 8, nil, false, pin.ReasonLingers, added, ""},
+		"a node is added for a pod whose home is gone":                 {web("web").Prefers(100, hostname), 4, nil, true, "", added, ""},
+		"no node is added for a pod that requires a home that is gone": {web("web").Requires(hostname), 4, nil, true, "", failed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +88,11 @@ func TestKarpenter(t *testing.T) {
 			env.Create(t, tc.state.In(s.set.Namespace).PersistentPodState, former.Pod)
 			env.RecordedOn(t, s.set, map[string]string{"web-0": home.Name})
 			env.Remove(t, former.Pod)
-			env.Create(t, s.pod("other", 2).On(home.Name).Ready().Pod)
+			if tc.gone {
+				env.Remove(t, home.Node)
+			} else {
+				env.Create(t, s.pod("other", 2).On(home.Name).Ready().Pod)
+			}
 			put(t, pod)
 			if tc.stage != "" {
 				await(t, pod, func() bool { return pin.Stage(pod) == tc.stage })
