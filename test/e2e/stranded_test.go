@@ -47,7 +47,7 @@ func TestAPodOfANodeThatFellSilentBeforeItRan(t *testing.T) {
 		c, err := waiting(ctx, "strands")
 		return strings.HasPrefix(c, "True NotStarted ") && containsAll(c, []string{home.Name, node}), fmt.Sprint(c, err)
 	})
-	warned(t, "NotStarted", string(hangs.UID), "node "+node+", which is silent", "bring node "+node+" back", "limpet.dev/leave-on: unstarted")
+	warned(t, "NotStarted", string(hangs.UID), "node "+node+", which is silent", "bring node "+node+" back", "limpet.dev/leave-on=unstarted")
 	if p, err := theBed.Client.CoreV1().Pods("default").Get(t.Context(), home.Name, metav1.GetOptions{}); err != nil || p.UID != hangs.UID {
 		t.Errorf("pod %s is deleted without the consent of its user: %v", hangs.UID, err)
 	}
