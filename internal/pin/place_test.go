@@ -281,6 +281,14 @@ func TestPlanPlace(t *testing.T) {
 	}
 }
 
+// TestAWaitFitsIntoAnEvent has the longest names of a node and of a state.
+func TestAWaitFitsIntoAnEvent(t *testing.T) {
+	w := pin.Wait{Pod: testenv.APod("web-0").Pod, Decision: pin.PlaceDecision{Message: strings.Repeat("n", 600), Remedy: strings.Repeat("n", 800)}}
+	if n := len(w.String()); n != 1024 {
+		t.Errorf("%d bytes, want as many as the API server takes", n)
+	}
+}
+
 // TestARemedyIsACommand holds a pod to a node that cannot take it. On call one copies what helps.
 func TestARemedyIsACommand(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -36,8 +36,16 @@ const (
 // maxQuote is the longest part of the scheduler's message that an event quotes.
 const maxQuote = 500
 
-// String says what the pod waits for and what would help; or that it waits no longer.
+// maxNote is the longest note of an event that the API server takes.
+const maxNote = 1024
+
+// String says what the pod waits for and what would help; or that it waits no longer. It fits into an event.
 func (w Wait) String() string {
+	text := w.text()
+	return text[:min(len(text), maxNote)]
+}
+
+func (w Wait) text() string {
 	said := ""
 	if !w.stale && (w.Decision.Reason == CauseNodeRefused || w.Decision.Reason == CauseConstraint) {
 		said = refusal(w.Pod).Message
