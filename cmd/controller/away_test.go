@@ -84,7 +84,7 @@ func undisturbed(t *testing.T, keys []client.ObjectKey) {
 		t.Run(key.Name, func(t *testing.T) {
 			patch := func(text string) error {
 				s := &appsv1beta1.PersistentPodState{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-				return env.Client.Patch(within(t, 10*time.Second), s, client.RawPatch(types.MergePatchType, []byte(text)))
+				return env.Client.Patch(within(t, time.Minute), s, client.RawPatch(types.MergePatchType, []byte(text)))
 			}
 			for what, text := range map[string]string{
 				"the owner, as garbage collection lets orphans go": `{"metadata":{"ownerReferences":null}}`,

@@ -87,7 +87,7 @@ func unconverted(t *testing.T, key client.ObjectKey) {
 	if err := env.Client.Status().Update(t.Context(), &state); err != nil {
 		t.Errorf("update status: %v", err)
 	}
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	if err := env.Client.Get(ctx, key, &appsv1alpha1.PersistentPodState{}); err == nil {
 		t.Error("v1alpha1 was read; the webhook is not away")
 	}

@@ -244,7 +244,7 @@ func kubeconfig(t testing.TB) string {
 // get waits until the server answers and returns the body.
 func get(t testing.TB, url string) (body string) {
 	t.Helper()
-	c := http.Client{Timeout: time.Second}
+	c := http.Client{Timeout: time.Minute}
 	testenv.Eventually(t, func() error {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {

@@ -1,10 +1,10 @@
 package agent
 
 import (
+	"errors"
 	"net/netip"
 	"runtime"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,14 +27,10 @@ func TestAnAnswerToNoRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	began := time.Now()
 	if err := applyGuestRules(s, nil, netip.Prefix{}); err != nil {
 		t.Error(err)
 	}
-	if err := applyGuestRules(s, []netip.Addr{netip.MustParseAddr("10.41.1.7")}, netip.MustParsePrefix("10.41.0.0/16")); err == nil {
-		t.Error("there are rules")
-	}
-	if took := time.Since(began); took >= 5*time.Second {
-		t.Errorf("the answers took %s", took)
+	if err := applyGuestRules(s, []netip.Addr{netip.MustParseAddr("10.41.1.7")}, netip.MustParsePrefix("10.41.0.0/16")); !errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN) {
+		t.Errorf("error %v, want no right, and no time that is over", err)
 	}
 }

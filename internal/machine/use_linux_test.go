@@ -93,7 +93,7 @@ func TestUseOf(t *testing.T) {
 		"10.1.0.99": ipam.Unused, "192.0.2.1": ipam.Unused, "fd00:9::1": ipam.Unused,
 	} {
 		got, err := machine.UseOf(netip.MustParseAddr(addr))
-		for deadline := time.Now().Add(10 * time.Second); got != want && addr == "fd00:1::1" && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); got != want && addr == "fd00:1::1" && time.Now().Before(deadline); {
 			got, err = machine.UseOf(netip.MustParseAddr(addr)) // the kernel makes the route a moment after the address
 		}
 		if err != nil || got != want {

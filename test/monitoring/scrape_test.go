@@ -176,7 +176,7 @@ func (p *server) start(t *testing.T, dir string, ruleFiles []string, addresses .
 func (p *server) returns(t *testing.T, what, query string) {
 	t.Helper()
 	var err error
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for err = p.HasData(t.Context(), query); err != nil && time.Now().Before(deadline); err = p.HasData(t.Context(), query) {
 		select {
 		case <-t.Context().Done():

@@ -181,7 +181,7 @@ func (b *bed) show(t *testing.T) error {
 	offer := b.offers
 	b.Offer(plan.Mirror(b.node, []plan.Network{b.network}, b.moment()))
 	b.mu.Unlock()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		b.mu.Lock()
 		shown, err := b.shown, b.err
