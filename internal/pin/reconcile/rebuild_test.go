@@ -86,8 +86,8 @@ func TestALossByANewStateIsReported(t *testing.T) {
 // it is kept, and the addresses are told without a warning.
 func TestAPodThatAsksForNoAddressIsKeptOnItsNode(t *testing.T) {
 	m := newManager(t)
-	m.start(t, m.recorder())
 	home, set := env.Node(t), preferring(t)
+	m.start(t, m.recorder()) // now: a cache may show the end of a pod before its StatefulSet, and nothing is kept without it
 	unasking := func(ip string) *corev1.Pod {
 		pod := testenv.APod("web-0").In(set.Namespace).OwnedBy(set.StatefulSet).On(home.Name).At(ip).Ready().Pod
 		env.Create(t, pod)
