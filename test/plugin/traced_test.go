@@ -149,6 +149,7 @@ func startTraced(t *testing.T, verb, stdin string) (pid int) {
 	p, err := os.StartProcess(binary, []string{binary}, &os.ProcAttr{
 		Env: []string{
 			"CNI_COMMAND=" + verb, "CNI_CONTAINERID=second", "CNI_IFNAME=eth0", "CNI_NETNS=/run/netns/second", "CNI_ARGS=" + pod("second", "u2"), "CNI_PATH=" + cniPath,
+			"GODEBUG=containermaxprocs=0,updatemaxprocs=0", // else Go reads the limit of a cgroup, and each second again
 		},
 		Files: []*os.File{in, out, out},
 		Sys:   &unix.SysProcAttr{Ptrace: true, Setpgid: true},
