@@ -118,6 +118,7 @@ func (m *manager) changed(t *testing.T, pub *policyv1beta1.PodUnavailableBudget,
 	env.Change(t, pod, func() {})
 	before := pod.DeepCopy()
 	env.Change(t, pod, func() { pod.Spec.Containers[0].Image = "registry.example.com/second" })
+	env.Known(t, m.GetClient(), &corev1.PodList{}) // else the entry ends: nothing was written until it expired
 	m.enters(t, pub, before, ledger.Changed, -time.Hour)
 	holds(t, pub, nil, []string{pod.Name})
 	shows(t, pub, numbers{0, 2, 2, 3})
