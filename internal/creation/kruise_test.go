@@ -93,13 +93,7 @@ func TestAnAdvancedStatefulSetIsSpreadByOrdinal(t *testing.T) {
 		return testenv.OfKruise(testenv.APod(fmt.Sprint("web-", ordinal)).Of(set, testenv.KruiseSets).Pod, "first")
 	}
 	sent(t, of(0))
-	testenv.Eventually(t, func() error { // the kind is read a moment later
-		probe := of(3)
-		if err := env.Client.Create(t.Context(), probe, client.DryRunAll); err != nil || subsetOf(probe) != "a" {
-			return fmt.Errorf("subset %q, %w", subsetOf(probe), err)
-		}
-		return nil
-	})
+	foreseen(t, "b", of(0)) // where both replicas know the kind, and the record that takes a
 	pods := placed(t, "b b a", of(0), of(2), of(3))
 	for _, pod := range pods {
 		testenv.KeepsKruise(t, pod, "first")

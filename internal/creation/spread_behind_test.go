@@ -66,6 +66,7 @@ func smaller(t *testing.T) *spreadadmit.Planner {
 		options.ByObject[object] = by
 	}
 	c := env.RunCache(t, options, func(c client.FieldIndexer) error { return cluster.AddIndexes(t.Context(), c, needs...) })
+	filled(t, c)
 	reader := &workloads.Reader{Registry: registry, Cached: c, Live: serving.GetAPIReader(), Namespaces: namespaces}
 	sizes := workloads.NewScales(env.Client, env.Client)
 	sizes.Kinds = registry

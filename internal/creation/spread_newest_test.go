@@ -37,6 +37,7 @@ func late(t *testing.T) (*creation.Handler, *testenv.Traffic) {
 		}
 	}
 	c := env.RunCache(t, options, func(c client.FieldIndexer) error { return cluster.AddIndexes(t.Context(), c, needs...) })
+	filled(t, c)
 	reader := &workloads.Reader{Registry: registry, Cached: c, Live: serving.GetAPIReader(), Namespaces: namespaces}
 	planner, err := newSpread(t.Context(), serving, c.(cache.Cache), reader)
 	if err != nil {

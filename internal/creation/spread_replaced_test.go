@@ -53,6 +53,7 @@ func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool) {
 		options.ByObject[object] = by
 	}
 	c := env.RunCache(t, options, func(c client.FieldIndexer) error { return cluster.AddIndexes(t.Context(), c, needs...) })
+	filled(t, c)
 	show := sync.OnceFunc(func() { close(seen) })
 	t.Cleanup(show)
 	reader := &workloads.Reader{Registry: registry, Cached: c, Live: serving.GetAPIReader(), Namespaces: namespaces}

@@ -108,10 +108,10 @@ func serveSpreads(t testing.TB, mgr ctrl.Manager, needs []cluster.Needs, reader 
 // replicaCaches are those of the two replicas.
 var replicaCaches []cache.Cache
 
-// filled waits until the caches have what a decision about a subset reads. A replica of a cluster is not Ready before.
-func filled(t testing.TB) {
+// filled waits until caches have what a decision about a subset reads. A replica of a cluster is not Ready before.
+func filled[C client.Reader](t testing.TB, caches ...C) {
 	t.Helper()
-	for _, c := range replicaCaches {
+	for _, c := range caches {
 		for _, o := range []client.Object{&corev1.Namespace{}, &limpetv1alpha1.DisruptionBook{}, &appsv1beta1.WorkloadSpread{}} {
 			testenv.Eventually(t, func() error {
 				return client.IgnoreNotFound(c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "none"}, o))
@@ -281,8 +281,8 @@ func generated(rs *appsv1.ReplicaSet) *corev1.Pod {
 	return pod
 }
 
-// sent waits until the API server sends the pods of a namespace to the webhook of spreads. On a
-// busy machine it notices the label late.
+// sent waits until the API server sends the pods of a namespace to the webhook of spreads, and both replicas know the label of
+// the namespace: until then it is closed for them.
 func sent(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
@@ -295,6 +295,9 @@ func sent(t testing.TB, pod *corev1.Pod) {
 		}
 		return nil
 	})
+	for _, c := range replicaCaches {
+		env.Known(t, c, &corev1.NamespaceList{})
+	}
 }
 
 // subsetOf is the subset of a pod that was created.

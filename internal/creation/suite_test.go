@@ -93,7 +93,7 @@ func serve(t testing.TB) {
 		return handlers, errors.Join(err, watcher.SetupWithManager(mgr))
 	})
 	answers(t)
-	filled(t)
+	filled(t, replicaCaches...)
 }
 
 // guardOf asks the budgets of namespaces with their label.
