@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,10 +22,20 @@ import (
 	"github.com/limpet-io/limpet/internal/testenv"
 )
 
-// waiting is a clock that calls first when a request waits for the first time.
+// waiting is a clock that stands while the pods lag, however long the cache needs then to show them, and calls first when a
+// request waits for the first time.
 type waiting struct {
 	clock.RealClock
+	lag   *atomic.Bool
+	at    time.Time
 	first func()
+}
+
+func (w waiting) Now() time.Time {
+	if w.lag.Load() {
+		return w.at
+	}
+	return w.RealClock.Now()
 }
 
 func (w waiting) After(d time.Duration) <-chan time.Time {
@@ -61,9 +72,11 @@ func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planner.Clock = waiting{first: show}
+	now := time.Now()
+	planner.Clock = waiting{lag: lag, at: now, first: show}
 	synced(t, planner)
-	return &creation.Handler{Planners: []creation.Planner{planner}, MaxReservation: time.Hour, Clock: clock.RealClock{}, Labelled: true}, lag
+	ahead := testingclock.NewFakePassiveClock(now.Add(time.Minute)) // by so much a request has longer
+	return &creation.Handler{Planners: []creation.Planner{planner}, MaxReservation: time.Hour, Clock: ahead, Labelled: true}, lag
 }
 
 // A CloneSet replaces a pod before the cache shows the deletion. The webhook waits, and the new pod
@@ -93,6 +106,7 @@ func TestAReplacedPodOfACloneSetKeepsTheSubset(t *testing.T) {
 	if got := chosen(t, webhook.Handle(t.Context(), createIn(t, of("web-3"), false))); got != "a" {
 		t.Errorf("the pod that replaces another one has subset %q", got)
 	}
+	lag.Store(false)
 	if got := chosen(t, webhook.Handle(t.Context(), createIn(t, of("web-4"), false))); got != "b" {
 		t.Errorf("a pod beyond the size has subset %q", got)
 	}
