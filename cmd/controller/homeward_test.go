@@ -73,6 +73,7 @@ func TestAPodIsBroughtHomeOnce(t *testing.T) {
 	})
 
 	second.kill(t) // while the pod ends
+	env.Patch(t, leaseOf(t), `{"spec":{"leaseDurationSeconds":1}}`) // the next one need not wait for the rest of it
 	third := startReplica(t)
 	pointWebhooksAt(t, third)
 	third.waitReady(t)
