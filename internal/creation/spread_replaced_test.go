@@ -1,6 +1,7 @@
 package creation_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	spreadadmit "github.com/limpet-io/limpet/internal/spread/admit"
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
 // waiting is a clock that stands while the pods lag, however long the cache needs then to show them, and calls first when a
@@ -44,8 +46,8 @@ func (w waiting) After(d time.Duration) <-chan time.Time {
 }
 
 // lagging is the webhook of a replica that sees changes of pods after lag was set only when a request
-// has waited.
-func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool) {
+// has waited, or show is called.
+func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool, show func()) {
 	t.Helper()
 	lag, seen := &atomic.Bool{}, make(chan struct{})
 	needs := []cluster.Needs{pincontroller.Needs(), workloads.Needs(namespaces...), spreadadmit.Needs()}
@@ -65,7 +67,7 @@ func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool) {
 	}
 	c := env.RunCache(t, options, func(c client.FieldIndexer) error { return cluster.AddIndexes(t.Context(), c, needs...) })
 	filled(t, c)
-	show := sync.OnceFunc(func() { close(seen) })
+	show = sync.OnceFunc(func() { close(seen) })
 	t.Cleanup(show)
 	reader := &workloads.Reader{Registry: registry, Cached: c, Live: serving.GetAPIReader(), Namespaces: namespaces}
 	planner, err := newSpread(t.Context(), serving, c.(cache.Cache), reader)
@@ -76,7 +78,7 @@ func lagging(t *testing.T) (webhook *creation.Handler, lag *atomic.Bool) {
 	planner.Clock = waiting{lag: lag, at: now, first: show}
 	synced(t, planner)
 	ahead := testingclock.NewFakePassiveClock(now.Add(time.Minute)) // by so much a request has longer
-	return &creation.Handler{Planners: []creation.Planner{planner}, MaxReservation: time.Hour, Clock: ahead, Labelled: true}, lag
+	return &creation.Handler{Planners: []creation.Planner{planner}, MaxReservation: time.Hour, Clock: ahead, Labelled: true}, lag, show
 }
 
 // A CloneSet replaces a pod before the cache shows the deletion. The webhook waits, and the new pod
@@ -97,7 +99,7 @@ func TestAReplacedPodOfACloneSetKeepsTheSubset(t *testing.T) {
 	of := func(name string) testenv.Pod { return testenv.APod(name).In(ns).Of(set, testenv.CloneSets) }
 	sent(t, of("probe").Pod)
 	pods := placed(t, "a b", of("web-1").Pod, of("web-2").Pod)
-	webhook, lag := lagging(t)
+	webhook, lag, _ := lagging(t)
 	if got := chosen(t, webhook.Handle(t.Context(), createIn(t, of("web-3"), true))); got != "b" {
 		t.Errorf("a dry run has subset %q", got)
 	}
@@ -126,16 +128,53 @@ func TestPodsOfARemovedSubsetCount(t *testing.T) {
 	of := func(ordinal string) *corev1.Pod { return testenv.APod("db-" + ordinal).In(ns).OwnedBy(set).Pod }
 	zero := of("0")
 	placed(t, "old old", before, zero)
-	for _, pod := range []*corev1.Pod{before, zero} { // as a scheduler does
-		if err := env.Client.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: ns + "-a"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, s := range []client.Object{web, db} {
-		env.Patch(t, s, `{"spec":{"subsets":[
-			{"name":"a","maxReplicas":1,"requiredNodeSelector":{"matchExpressions":[{"key":"topology.kubernetes.io/zone","operator":"In","values":["a"]}]}},{"name":"b"}]}}`)
-	}
+	bindTo(t, ns+"-a", before, zero)
+	withoutOld(t, web, db)
 	foreseen(t, "b", generated(rs))
 	foreseen(t, "b", of("1"))
 	placed(t, "b b", generated(rs), of("1"))
+}
+
+// bindTo binds pods, as a scheduler does.
+func bindTo(t *testing.T, node string, pods ...*corev1.Pod) {
+	t.Helper()
+	for _, pod := range pods {
+		if err := env.Client.SubResource("binding").Create(t.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// withoutOld replaces the subsets of spreads by a, with one pod at most, and b.
+func withoutOld(t *testing.T, spreads ...*appsv1beta1.WorkloadSpread) {
+	t.Helper()
+	for _, s := range spreads {
+		env.Patch(t, s, `{"spec":{"subsets":[
+			{"name":"a","maxReplicas":1,"requiredNodeSelector":{"matchExpressions":[{"key":"topology.kubernetes.io/zone","operator":"In","values":["a"]}]}},{"name":"b"}]}}`)
+	}
+}
+
+// A replica may learn that a subset was removed before it learns where a pod of that subset was bound. It counts the pod then.
+func TestAPodOfARemovedSubsetCountsOnceItsNodeIsKnown(t *testing.T) {
+	serve(t)
+	ns := env.Namespace(t)
+	_, rs := aDeployment(t, ns, 3)
+	web := aSpread(ns, "web", "apps/v1", "Deployment", "web", "old=1", "b")
+	env.Create(t, web, testenv.ANode(ns+"-a").Labelled(corev1.LabelTopologyZone, "a").Node)
+	sent(t, generated(rs))
+	before := generated(rs)
+	placed(t, "old", before)
+	webhook, lag, show := lagging(t)
+	lag.Store(true)
+	bindTo(t, ns+"-a", before)
+	withoutOld(t, web)
+	for _, want := range []string{"a", "b"} { // before and after it knows
+		testenv.Eventually(t, func() error {
+			if got := chosen(t, webhook.Handle(t.Context(), createIn(t, testenv.Pod{Pod: generated(rs)}, true))); got != want {
+				return fmt.Errorf("a dry run has subset %q, want %s", got, want)
+			}
+			return nil
+		})
+		show()
+	}
 }

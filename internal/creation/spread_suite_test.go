@@ -282,7 +282,7 @@ func generated(rs *appsv1.ReplicaSet) *corev1.Pod {
 }
 
 // sent waits until the API server sends the pods of a namespace to the webhook of spreads, and both replicas know the label of
-// the namespace: until then it is closed for them.
+// the namespace, without which it is closed for them, and what else tests make before.
 func sent(t testing.TB, pod *corev1.Pod) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
@@ -296,7 +296,7 @@ func sent(t testing.TB, pod *corev1.Pod) {
 		return nil
 	})
 	for _, c := range replicaCaches {
-		env.Known(t, c, &corev1.NamespaceList{})
+		env.Known(t, c, &corev1.NamespaceList{}, &corev1.NodeList{}, &appsv1.StatefulSetList{}, &appsv1beta1.PersistentPodStateList{})
 	}
 }
 

@@ -306,8 +306,8 @@ func matched(pod *corev1.Pod, name string) string {
 func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view placement.View) (map[string]int32, error) {
 	key := adoptionKey{p.object.UID, p.owner.UID}
 	at := moment{generation: p.object.Generation, change: view.Unplaced, removed: removed(rules, view.Subsets)}
-	if known, ok := p.adopted.Get(p.object.Namespace, key); ok && known.at == at {
-		return known.counts, nil
+	if last, ok := p.adopted.Get(p.object.Namespace, key); ok && last.at == at {
+		return last.counts, nil
 	}
 	pods, err := cluster.PodsOwnedBy(ctx, p.Cached, p.object.Namespace, p.owner.UID)
 	if err != nil {
@@ -317,9 +317,14 @@ func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view place
 	for subset, n := range view.Subsets {
 		in.Slots[subset] = spread.Slots{Pods: n}
 	}
+	known := true // of pods that have or had a subset the moment does not tell when they are bound, and of no pod when its node is seen
 	for i := range pods {
 		pod := &pods[i]
-		if !workload.Alive(pod) || pod.Spec.NodeName == "" || has(rules, matched(pod, p.object.Name)) {
+		if !workload.Alive(pod) || has(rules, matched(pod, p.object.Name)) {
+			continue
+		}
+		if pod.Spec.NodeName == "" {
+			known = known && pod.Annotations[appsv1beta1.AnnotationMatchedSpread] == ""
 			continue
 		}
 		in.Pods = append(in.Pods, pod)
@@ -329,12 +334,15 @@ func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view place
 		if in.Nodes[pod.Spec.NodeName], err = cluster.Node(ctx, p.Cached, pod.Spec.NodeName); err != nil {
 			return nil, err
 		}
+		known = known && in.Nodes[pod.Spec.NodeName] != nil
 	}
 	counts := map[string]int32{}
 	for _, subset := range spread.Adopt(in) {
 		counts[subset]++
 	}
-	p.adopted.Put(fair.Bounds{All: mostAdoptions}, p.object.Namespace, key, adoption{at, maps.Clone(counts)})
+	if known {
+		p.adopted.Put(fair.Bounds{All: mostAdoptions}, p.object.Namespace, key, adoption{at, maps.Clone(counts)})
+	}
 	return counts, nil
 }
 
