@@ -262,6 +262,7 @@ func TestManyGroupsDecideTogether(t *testing.T) {
 	}
 	for _, cached := range caches {
 		known(t, cached, pods[len(pods)-1])
+		env.Known(t, cached, &policyv1beta1.PodUnavailableBudgetList{})
 	}
 	began := time.Now()
 	var wg sync.WaitGroup
