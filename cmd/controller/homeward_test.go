@@ -72,7 +72,7 @@ func TestAPodIsBroughtHomeOnce(t *testing.T) {
 		return nil
 	})
 
-	second.kill(t) // while the pod ends
+	second.kill(t)                                                  // while the pod ends
 	env.Patch(t, leaseOf(t), `{"spec":{"leaseDurationSeconds":1}}`) // the next one need not wait for the rest of it
 	third := startReplica(t)
 	pointWebhooksAt(t, third)
