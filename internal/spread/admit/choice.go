@@ -317,7 +317,7 @@ func (p *placing) unadopted(ctx context.Context, rules spread.Spread, view place
 	for subset, n := range view.Subsets {
 		in.Slots[subset] = spread.Slots{Pods: n}
 	}
-	known := true // of pods that have or had a subset the moment does not tell when they are bound, and of no pod when its node is seen
+	known := true // the binding of a pod that had a subset changes no moment, nor does a node that the cache shows later
 	for i := range pods {
 		pod := &pods[i]
 		if !workload.Alive(pod) || has(rules, matched(pod, p.object.Name)) {
