@@ -198,14 +198,14 @@ func Address(f *facts.Facts, namespace, name string) (Explanation, error) {
 		e.because("node %s holds %s in network %s (%s)", k.Node, k.IPs, k.Network, k.State)
 	}
 	if pod != nil {
-		asked(&e, pod)
+		asked(&e, f, pod)
 		lent(&e, f, pod)
 	}
 	return e, nil
 }
 
 // asked adds for how long a pod asks to keep its addresses.
-func asked(e *Explanation, pod *corev1.Pod) {
+func asked(e *Explanation, f *facts.Facts, pod *corev1.Pod) {
 	request, warnings := reservation.ParseRetentionRequest(pod.Annotations, longest)
 	owner, owned := workload.OwnerOf(pod)
 	switch {
@@ -219,11 +219,31 @@ func asked(e *Explanation, pod *corev1.Pod) {
 		e.Remedy = "annotate the workload or its namespace with " + reservation.KeepAnnotation
 	case request.Retain == 0 && len(warnings) > 0:
 		e.because("%s", strings.Join(warnings, "; "))
+	case request.Mode == reservation.Follow:
+		follows(e, f, pod)
 	case pod.Annotations[pin.AnnotationKeepFrom] != "":
 		e.because("a reservation of %s is asked for by the annotation of its %s", request.Retain, pod.Annotations[pin.AnnotationKeepFrom])
 	default:
 		e.because("the pod asks for a reservation of %s", request.Retain)
 	}
+}
+
+// follows adds whether the address of a pod that asks for it follows it.
+func follows(e *Explanation, f *facts.Facts, pod *corev1.Pod) {
+	minutes, why := map[string]int32{}, ""
+	for _, k := range keptFor(f, pod.Namespace, reservation.OwnerName(pod.Name, pod.Annotations)) {
+		if k.Status.Node == pod.Spec.NodeName {
+			minutes[k.Status.Network] = k.Status.RetainMinutes
+		}
+	}
+	if len(pod.Status.PodIPs) > 0 && read(f, facts.Kept) {
+		why = reservation.WhyPreferred(pod.Spec.NodeName, minutes)
+	}
+	if why == "" {
+		e.because("the pod asks that its address follows it to other nodes")
+		return
+	}
+	e.because("the pod asks that its address follows it, which means preferred: %s", why)
 }
 
 func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {

@@ -16,6 +16,7 @@ import (
 	"github.com/limpet-io/limpet/internal/console/text"
 	"github.com/limpet-io/limpet/internal/pin"
 	"github.com/limpet-io/limpet/internal/testenv"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
@@ -86,6 +87,28 @@ func TestAPodExplainsThatNothingIsKept(t *testing.T) {
 		e, err := console.Address(f, "shop", "web-0")
 		if err != nil || !strings.Contains(strings.Join(e.Because, "\n"), want) {
 			t.Errorf("from %q: %+v, %v, want %q", from, e, err, want)
+		}
+	}
+}
+
+// A pod explains whether its address follows it, and why not.
+func TestAPodExplainsWhetherItsAddressFollows(t *testing.T) {
+	for network, want := range map[string]string{
+		"limpet": "follows it to other nodes", "lan": "which means preferred: network lan of node n1 is neither", "": "which means preferred: the network of node n1 is not known",
+	} {
+		f := installed()
+		pod := testenv.APod("web-0").In("shop").OwnedBy(testenv.AStatefulSet("web", 1).In("shop").StatefulSet).With(reservation.ModeAnnotation, "follow").On("n1").At("10.0.0.7")
+		f.Pods, f.Reservations = []corev1.Pod{*pod.Pod}, nil
+		r := testenv.AReservation(pod.Pod, f.Now)
+		if r.Status.Network = network; network == "limpet" {
+			r.Status.RetainMinutes = int32(reservation.Forever.Minutes())
+		}
+		if network != "" {
+			f.Reservations = []limpetv1alpha1.IPReservation{*r}
+		}
+		e, err := console.Address(f, "shop", "web-0")
+		if err != nil || !strings.Contains(strings.Join(e.Because, "\n"), want) {
+			t.Errorf("network %q: %+v, %v, want %q", network, e, err, want)
 		}
 	}
 }

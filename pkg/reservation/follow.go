@@ -1,6 +1,11 @@
 package reservation
 
-import "net/netip"
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+)
 
 // Following is what an ADD knows about the address of an owner that follows.
 type Following struct {
@@ -63,4 +68,18 @@ func whyWaits(in *AddInput) string {
 		what = join(addrs) + " may be lent since this node started, and limpet-agent has not said that it is not"
 	}
 	return in.Owner.String() + ": " + what + ": see its log on this node, and kubectl limpet pod " + in.Owner.Pod + " -n " + in.Owner.Namespace
+}
+
+// WhyPreferred says why "follow" means "preferred" for a pod on a node; "" where it does not. The parameter minutes has how long
+// each network keeps the addresses of the pod, as its IPReservations of that node say.
+func WhyPreferred(node string, minutes map[string]int32) string {
+	for _, network := range slices.Sorted(maps.Keys(minutes)) {
+		if minutes[network] < int32(Forever.Minutes()) {
+			return fmt.Sprintf("network %s of node %s is neither Limpet's own, nor flannel's with bridge, IPv4 and host-gw or vxlan, nor a segment that nodes share; or it is, and the log of limpet-agent there says what is wrong", network, node)
+		}
+	}
+	if len(minutes) == 0 {
+		return fmt.Sprintf("the network of node %s is not known: limpet-agent shows no address of the pod there", node)
+	}
+	return ""
 }

@@ -37,6 +37,8 @@ type facts struct {
 	// shown tells that any node shows addresses of the owner, and given up that a user gave those on loan up.
 	shown, over bool
 	givenUp     map[attachment]bool
+	// minutes are for how long addresses of the owner are kept, by node and network.
+	minutes map[string]map[string]int32
 	// unsure are the networks of which the recorded addresses may be, if there are several and nothing else shows it.
 	unsure []string
 	// segments are the networks on an L2 segment that nodes share, by node, as their agents show. Owners are the nodes that show
@@ -86,8 +88,12 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 
 // hold adds the IPReservations of the owner.
 func (f *facts) hold(all []limpetv1alpha1.IPReservation) {
-	f.shown = len(all) > 0
+	f.shown, f.minutes = len(all) > 0, map[string]map[string]int32{}
 	for _, r := range all {
+		if f.minutes[r.Status.Node] == nil {
+			f.minutes[r.Status.Node] = map[string]int32{}
+		}
+		f.minutes[r.Status.Node][r.Status.Network] = r.Status.RetainMinutes
 		if at := (attachment{r.Status.Network, r.Status.Interface}); follows(&r) {
 			mark := r.Status.Releases()
 			f.givenUp[at] = f.givenUp[at] || mark != "" && r.Labels[limpetv1alpha1.LabelRelease] == mark

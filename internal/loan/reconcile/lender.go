@@ -23,6 +23,7 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/fit"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // Reasons of the events that a loan makes.
@@ -30,6 +31,7 @@ const (
 	ReasonLent    = "AddressLent"    // on the pod: its home cannot take it, and lends its address
 	ReasonWaiting = "WaitsForHome"   // on the pod: home has not answered
 	ReasonBack    = "AddressReturns" // on the pod: the address goes home
+	ReasonStays   = "AddressStays"   // on the pod: it asks that its address follows it, which the network cannot
 )
 
 const (
@@ -62,6 +64,7 @@ type Lender struct {
 
 	reading     sync.Mutex
 	waiting     sync.Map // since when an owner waits, or has no pod, by its key
+	opened      sync.Map // the pods whose gate was opened, and since when they have addresses, by the owner
 	recordedFor sync.Map // the owners that lend what their record says, by the address, until the cache has the loan
 }
 
@@ -95,14 +98,16 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err := errors.Join(errs...); err != nil {
 		return ctrl.Result{}, err
 	}
+	again := l.stays(f)
 	switch {
 	case f.waitsInVain():
 		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, ""))
 	case f.pod == nil && len(f.held)+len(f.loans) > 0:
 		return ctrl.Result{RequeueAfter: min(max(missingRetry, waited/4), missingLate)}, l.release(ctx, f)
 	case f.pod == nil || !waits(f.pod) && (waitsFor == "" || !lacks(f.pod)):
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: again}, nil
 	case waits(f.pod) && open:
+		l.opened.Store(f.owner, wait{pod: f.pod.UID})
 		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, home))
 	}
 	if !acted {
@@ -222,6 +227,28 @@ func (l *Lender) notice(f *facts, w wait, node, beside string) {
 		}
 	}
 	l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s has not answered about the address of the pod; remedy: bring the node back; if it is dead, %s", node, fit.SayDead(node))
+}
+
+// stays tells once that the addresses of a pod do not follow it, when it has had them for a while: an agent may just learn its
+// network.
+func (l *Lender) stays(f *facts) (again time.Duration) {
+	known, _ := l.opened.Load(f.owner)
+	w, _ := known.(wait)
+	if f.pod == nil || f.pod.UID != w.pod || len(f.pod.Status.PodIPs) == 0 {
+		return 0
+	}
+	if w.since.IsZero() {
+		w.since = l.Clock.Now()
+		l.opened.Store(f.owner, w)
+	}
+	if again = waitNotice - l.Clock.Now().Sub(w.since); again > 0 {
+		return again
+	}
+	l.opened.Delete(f.owner)
+	if why := reservation.WhyPreferred(f.pod.Spec.NodeName, f.minutes[f.pod.Spec.NodeName]); why != "" {
+		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonStays, "Follow", "follow means preferred for this pod: %s", why)
+	}
+	return 0
 }
 
 // wait is since when an owner has no pod, or this one waits.
