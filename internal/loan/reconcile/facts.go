@@ -54,7 +54,6 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	if f.loans, err = l.loansOf(ctx, owner); err != nil {
 		return nil, err
 	}
-	l.forget(f)
 	held, err := cluster.ReservationsOf(ctx, l.Client, owner)
 	if err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 	if len(pods) == 0 && f.recorded == "" || named && f.pod == nil {
 		f.over, err = l.over(ctx, owner)
 	}
-	return f, errors.Join(err, l.addGone(ctx, f), l.addSegments(ctx, f))
+	return f, errors.Join(err, l.forget(ctx, f))
 }
 
 // hold adds the IPReservations of the owner.
@@ -191,9 +190,10 @@ func follows(r *limpetv1alpha1.IPReservation) bool {
 // likeliest orders IPReservations: the recorded addresses, what a pod has, and then what ended last. An agent may show
 // addresses for any pod; it writes no record.
 func (f *facts) likeliest(a, b limpetv1alpha1.IPReservation) int {
+	first, second := sameAddresses(a.Status.IPs, f.recorded), sameAddresses(b.Status.IPs, f.recorded)
 	switch {
-	case f.recorded != "" && (a.Status.IPs == f.recorded) != (b.Status.IPs == f.recorded):
-		if a.Status.IPs == f.recorded {
+	case first != second:
+		if first {
 			return -1
 		}
 		return 1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -101,16 +102,48 @@ func (l *Lender) unlent(ctx context.Context, owner client.ObjectKey, ips string)
 	}), nil
 }
 
-// forget drops what an owner lends by its record, once the cache has the loan.
-func (l *Lender) forget(f *facts) {
-	for _, b := range f.loans {
-		for ip := range strings.SplitSeq(b.Spec.IPs, ",") {
-			l.recordedFor.CompareAndDelete(ip, f.owner)
+// forget drops what an owner lends by its record, once the cache has the loan, or the owner makes none any more.
+func (l *Lender) forget(ctx context.Context, f *facts) error {
+	var addrs []any
+	l.recordedFor.Range(func(ip, owner any) bool {
+		if owner == f.owner {
+			addrs = append(addrs, ip)
+		}
+		return true
+	})
+	if len(addrs) > 0 && len(f.loans) == 0 {
+		if f.pod != nil && waits(f.pod) {
+			return nil
+		}
+		var made limpetv1alpha1.BorrowedAddressList
+		if err := l.Live.List(ctx, &made, client.InNamespace(f.owner.Namespace)); err != nil {
+			return fmt.Errorf("list BorrowedAddresses of %s: %w", f.owner.Namespace, err)
+		}
+		if slices.ContainsFunc(made.Items, func(b limpetv1alpha1.BorrowedAddress) bool { return b.Spec.Pod == f.owner.Name }) {
+			return nil
 		}
 	}
+	for _, ip := range addrs {
+		l.recordedFor.CompareAndDelete(ip, f.owner)
+	}
+	return nil
 }
 
 func sharesAddress(a, b string) bool {
 	others := strings.Split(b, ",")
 	return slices.ContainsFunc(strings.Split(a, ","), func(ip string) bool { return slices.Contains(others, ip) })
+}
+
+// sameAddresses reports whether two lists have the same addresses, in whatever order and form.
+func sameAddresses(a, b string) bool {
+	return reservation.SameAddresses(addresses(a), addresses(b))
+}
+
+// addresses are those of a list; a text that is none counts as one that is not valid.
+func addresses(ips string) (all []netip.Addr) {
+	for ip := range strings.SplitSeq(ips, ",") {
+		a, _ := netip.ParseAddr(ip)
+		all = append(all, a)
+	}
+	return all
 }

@@ -92,11 +92,14 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 		Kept: slices.ContainsFunc(f.held[at], func(r limpetv1alpha1.IPReservation) bool { return sharesAddress(r.Status.IPs, f.ips(at)) }),
 	}
 	in.Owner, in.Whole = ownerOf(f.ips(at), nodes, func(n *corev1.Node) bool { return !outOfService(n) })
-	home := nodes[in.Home]
+	home, onSegment := nodes[in.Home], f.segments[in.Home] == at.network
+	if onSegment { // whose range it is, no pod CIDR says
+		in.Owner, in.Whole = "", false
+	}
 	if *deaths = home == nil; home != nil {
 		some, _ := fit.Owns(home, f.ips(at))
 		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
-		if in.Owner == "" || f.segments[in.Home] == at.network { // a range that is not in the Node, whatever pod CIDR another one has
+		if in.Owner == "" || onSegment { // a range that is not in the Node, whatever pod CIDR another one has
 			in.Owner, in.Whole = in.Home, true
 		}
 	}

@@ -80,6 +80,9 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if f.pod != nil && waits(f.pod) && f.recorded != "" && !f.shown && waited < shownLate {
 		return ctrl.Result{RequeueAfter: shownRetry}, nil // its node shows the addresses in a moment
 	}
+	if err := errors.Join(l.addGone(ctx, f), l.addSegments(ctx, f)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("gather facts of owner %s: %w", req, err)
+	}
 	open, home, waitsFor, beside, acted := len(f.unsure) == 0, "", "", "", false
 	var errs []error
 	for _, at := range f.attachments() {

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,17 @@ func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 			f.segments[node] = pool.Network
 			if lost && node != home && pool.Network == at.network && f.shownOn(at, node) && fit.HasAny(limpetv1alpha1.NodeIPPool{Status: pool}, f.ips(at)) {
 				f.owners[at] = node
+			}
+		}
+		if f.segments[home] == "" && f.nodes[home] == nil { // it took along what it showed
+			pools, err := cluster.Pools(ctx, l.Client)
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(pools, func(p limpetv1alpha1.NodeIPPool) bool {
+				return p.Status.SharedNetwork && p.Status.Network == at.network
+			}) {
+				f.segments[home] = at.network
 			}
 		}
 	}

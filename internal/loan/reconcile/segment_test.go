@@ -154,3 +154,30 @@ func TestAPodCIDROnASegment(t *testing.T) {
 		t.Errorf("without a pod, the loan is %+v", b.Status)
 	}
 }
+
+// TestAPodCIDROnASegmentWithoutItsHome is that of a node that came after home was deleted.
+func TestAPodCIDROnASegmentWithoutItsHome(t *testing.T) {
+	start(t)
+	s := onSegment(t)
+	shown := s.shownOn(t, s.home, "lan")
+	sharedPool(t, s.away, "lan", "192.168.0.1-192.168.0.1")
+	env.Cordon(t, s.home)
+	pod := s.waiting(t)
+	s.becomes(t, loan.Asked, "")
+	s.answers(t, to(loan.Lent))
+	opened(t, pod)
+	pool := &limpetv1alpha1.NodeIPPool{}
+	pool.Name = limpetv1alpha1.ObjectName(s.home.Name, "lan")
+	for _, o := range []client.Object{pool, shown, s.home} {
+		env.Remove(t, o)
+	}
+	late := testenv.ANode(env.Name("node")).WithRoom(10, 4)
+	late.Spec.PodCIDR = s.ip + "/32"
+	late.Spec.PodCIDRs = []string{late.Spec.PodCIDR}
+	env.Create(t, late.Node)
+	env.Known(t, cached, &corev1.NodeList{}, &limpetv1alpha1.IPReservationList{}, &limpetv1alpha1.NodeIPPoolList{})
+	bind(t, pod, s.away)
+	if b := s.becomes(t, loan.Lent, s.away.Name); b.Status.Home != s.home.Name {
+		t.Errorf("the loan is %+v", b.Status)
+	}
+}
