@@ -46,7 +46,8 @@ func (l *Lender) addGone(ctx context.Context, f *facts) error {
 }
 
 // networks returns the networks of which recorded addresses may be: those in which pods follow, or a node shows that they do. Below
-// flannel nodes show that only by their pods, of which there may be none. IPv6 does not follow there.
+// flannel nodes show that only by their pods, of which there may be none. IPv6 does not follow there. Of several networks those are
+// left that have the nearest addresses: each has a subnet of its own.
 func (l *Lender) networks(ctx context.Context, f *facts) ([]string, error) {
 	pools, err := cluster.Pools(ctx, l.Client)
 	if err != nil {
@@ -56,25 +57,51 @@ func (l *Lender) networks(ctx context.Context, f *facts) ([]string, error) {
 	if err := l.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list IPReservations: %w", err)
 	}
-	known, flannel := map[string]bool{}, map[string]bool{}
+	known, flannel := map[string]int{}, map[string]int{}
+	note := func(to map[string]int, network string, of ...string) {
+		to[network] = max(to[network], nearest(f.recorded, of))
+	}
 	for i := range all.Items {
 		if r := &all.Items[i]; follows(r) {
-			known[r.Status.Network] = true
+			note(known, r.Status.Network, strings.Split(r.Status.IPs, ",")...)
 		}
 	}
 	for i := range pools {
 		s, n := pools[i].Status, f.nodes[pools[i].Status.Node]
 		switch {
-		case s.SharedNetwork, s.Network == reservation.FollowNetwork:
-			known[s.Network] = true
-		case n != nil && loan.Flannel(n.Annotations) != "" && !strings.Contains(f.recorded, ":"):
-			flannel[s.Network] = true
+		case s.SharedNetwork:
+			note(known, s.Network, s.Ranges...)
+		case n == nil:
+		case s.Network == reservation.FollowNetwork:
+			note(known, s.Network, n.Spec.PodCIDRs...)
+		case loan.Flannel(n.Annotations) != "" && !strings.Contains(f.recorded, ":"):
+			note(flannel, s.Network, n.Spec.PodCIDRs...)
 		}
 	}
 	if len(known) == 0 {
 		known = flannel
 	}
+	near := 0
+	for _, n := range known {
+		near = max(near, n)
+	}
+	maps.DeleteFunc(known, func(_ string, n int) bool { return n < near })
 	return slices.Sorted(maps.Keys(known)), nil
+}
+
+// nearest returns how many of their first bits the first of some addresses and the nearest of others have in common. The others may
+// be the beginnings of ranges.
+func nearest(ips string, others []string) (most int) {
+	a := addresses(ips)[0].As16()
+	for _, text := range others {
+		other, err := netip.ParseAddr(text[:strings.IndexAny(text+"-", "-/")])
+		b, same := other.As16(), 0
+		for err == nil && same < len(a)*8 && (a[same/8]^b[same/8])>>(7-same%8)&1 == 0 {
+			same++
+		}
+		most = max(most, same)
+	}
+	return most
 }
 
 // unlent reports whether no other owner has a loan with one of some addresses, and lets none get one: a record can be old, or a

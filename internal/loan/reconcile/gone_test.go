@@ -167,7 +167,7 @@ func TestANodeIsDeletedBeforeItHasLent(t *testing.T) {
 }
 
 // TestTheNetworkOfARecord deletes the node of the only pod that follows. Below flannel the pools tell the network. Of two segments
-// no one knows on which the pod was: it waits, and the event says how it gets another address.
+// the one counts that has the nearer ranges. If none is nearer, the pod waits, and the event says how it gets another address.
 func TestTheNetworkOfARecord(t *testing.T) {
 	startBy(t, fast{begin: time.Now()})
 	s := newScene(t)
@@ -186,6 +186,14 @@ func TestTheNetworkOfARecord(t *testing.T) {
 	s = newScene(t)
 	sharedPool(t, s.away, "lan", "192.168.1.1-192.168.1.9")
 	sharedPool(t, newScene(t).home, "other-lan", "192.168.2.1-192.168.2.9")
+	near := newScene(t)
+	near.ip = "192.168.2.77"
+	env.Remove(t, near.home)
+	near.recorded(t, near.home.Name, near.ip)
+	near.waiting(t)
+	if b := near.becomes(t, loan.Lent, ""); b.Spec.Network != "other-lan" {
+		t.Errorf("lent %+v", b)
+	}
 	env.Remove(t, s.home)
 	s.recorded(t, s.home.Name, s.ip)
 	pod = s.waiting(t)
