@@ -13,11 +13,22 @@ import (
 )
 
 var (
-	walks = flag.Uint64("walks", 4_000, "`number` of random walks of TestWalks")
+	walks = flag.Uint64("walks", 0, "`number` of random walks of TestWalks; 0 for 4000 with -short, and 200000 without")
 	steps = flag.Int("steps", 80, "`length` of a walk")
 	first = flag.Uint64("first", 1, "`seed` of the first walk")
-	depth = flag.Int("depth", 5, "`depth` of TestSearch")
+	depth = flag.Int("depth", 0, "`depth` of TestSearch; 0 for 4 with -short, and 5 without")
 )
+
+// count returns the number of random walks.
+func count() uint64 {
+	switch {
+	case *walks > 0:
+		return *walks
+	case testing.Short():
+		return 4_000
+	}
+	return 200_000
+}
 
 // mistake is a wrong variant of the functions under test.
 type mistake string
@@ -194,18 +205,39 @@ func (w *scene) leftovers() string {
 	return ""
 }
 
-// TestSearch tries all orders of events up to a depth.
+// TestSearch tries all orders of events up to a depth, from scenes before, in and after the first loan. All but the first reach a
+// guest.
 func TestSearch(t *testing.T) {
-	found := 0
-	trace := search(sound, start(), *depth, &found)
-	if trace != nil {
-		t.Fatalf("%s", strings.Join(trace, "\n"))
+	for name, history := range map[string]string{"at home": "", "lent": lends + "\nn1: the pod is bound", "borrowed": borrows} {
+		t.Run(name, func(t *testing.T) {
+			from, most := start(), *depth
+			if err := from.goThrough(sound, history); history != "" && err != nil {
+				t.Fatal(err)
+			}
+			if most == 0 && testing.Short() {
+				most = 4
+			} else if most == 0 {
+				most = 5
+			}
+			scenes, guests := 0, 0
+			trace := search(sound, from, most, func(w scene) {
+				if scenes++; w.nodes[1].attached != 0 || w.nodes[2].attached != 0 {
+					guests++
+				}
+			})
+			if trace != nil {
+				t.Fatalf("%s", strings.Join(trace, "\n"))
+			}
+			t.Logf("%d scenes, %d with a guest", scenes, guests)
+			if history != "" && guests == 0 {
+				t.Error("no scene has a guest")
+			}
+		})
 	}
-	t.Logf("%d scenes", found)
 }
 
-// search returns the shortest way to a violation; nil for none.
-func search(m mistake, from scene, depth int, found *int) []string {
+// search returns the shortest way to a violation; nil for none. It shows each scene that it finds.
+func search(m mistake, from scene, depth int, found func(scene)) []string {
 	type arrival struct {
 		from scene
 		by   string
@@ -232,18 +264,18 @@ func search(m mistake, from scene, depth int, found *int) []string {
 					}
 					return trace
 				}
+				found(after)
 				next = append(next, after)
 			}
 		}
 		layer = next
 	}
-	*found = len(seen)
 	return nil
 }
 
 // TestWalks makes random walks, and settles at the end of each.
 func TestWalks(t *testing.T) {
-	for seed := *first; seed < *first+*walks; seed++ {
+	for seed := *first; seed < *first+count(); seed++ {
 		if trace := walk(sound, start(), seed, *steps); trace != nil {
 			t.Fatalf("seed %d:\n%s", seed, strings.Join(trace, "\n"))
 		}
@@ -259,7 +291,7 @@ func onSegment() scene {
 
 // TestWalksOnASegment makes walks where the controller never sees that a range changed hands.
 func TestWalksOnASegment(t *testing.T) {
-	for seed := *first * 2; seed < (*first+*walks)*2; seed += 2 {
+	for seed := *first * 2; seed < (*first+count())*2; seed += 2 {
 		if trace := walk(sound, onSegment(), seed, *steps); trace != nil {
 			t.Fatalf("seed %d:\n%s", seed, strings.Join(trace, "\n"))
 		}
