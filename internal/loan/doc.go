@@ -14,8 +14,8 @@
 //   - The Record of home says "lent" before the Loan does, and until the Loan says that it has ended.
 //   - The Loan names the borrower before the Record of the borrower does, and as long as that does.
 //   - A node that was away (it restarted) hands out such an address only once its agent has read the Loan.
-//   - Only home ends a Loan; a node that is proven dead counts as having answered. The controller removes one whose home is
-//     gone, or never had the address.
+//   - Only home ends a Loan; a node that is proven dead counts as having answered. The controller ends one whose home is
+//     gone or has another range, and removes one whose home never had the address.
 //
 // TestSearch and TestWalks run these functions against crashes, partitions, late writes and caches that are behind;
 // TestMistakesAreFound shows which mistakes they find.

@@ -86,9 +86,7 @@ func ofNode(n int) []event {
 	return []event{
 		{names[n] + ": the node is made again, with other ranges", func(w *scene, _ mistake) bool {
 			node := &w.nodes[n]
-			named := w.exists && w.object.Home == names[n] || w.next.object.Home == names[n]
-			// 0013 says what is found otherwise.
-			again := !w.segment && node.gone && node.owns == 0 && w.owner(1) == w.owner(2) && !named
+			again := !w.segment && node.gone && node.owns == 0
 			if again { // what it had not lent is another node's
 				node.gone, node.dead, node.off, node.cut, w.lost = false, false, false, false, w.lost || node.reserved
 			}

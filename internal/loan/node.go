@@ -39,8 +39,11 @@ func PlanNode(in NodeInput) Step {
 	return s
 }
 
-// named reports whether the loan names this node as home, whose ranges have another address by now: who is named answers.
-func (in NodeInput) named() bool { return in.Loan != nil && in.Loan.Home == in.Node }
+// named reports whether this node answers a loan that names it as home, though its ranges have another address by now. Where its
+// Node shows that, it only refuses to lend: the node that has the range may keep the address for the loan.
+func (in NodeInput) named() bool {
+	return in.Loan != nil && in.Loan.Home == in.Node && (!in.Foreign || in.Loan.Phase == Asked)
+}
 
 // part reports whether other nodes have some of several addresses.
 func (in NodeInput) part() bool { return in.Owns && !in.Whole }
@@ -77,7 +80,7 @@ func (in NodeInput) home() Step {
 		return in.ended(l)
 	case l.Phase == Asked:
 		return in.asked(l)
-	case l.Phase == Ending && l.Borrower == "":
+	case l.Phase == Ending && l.Borrower == "" && (!in.part() || l.Free):
 		return put(l.in(Ended), "the address is home")
 	case in.Record.Lent == 0 && in.Owns: // home was proven dead, or its state is a new one
 		return in.write(Record{Lent: l.Epoch}, "lent while home was away")
@@ -111,6 +114,10 @@ func (in NodeInput) asked(l Loan) Step {
 		s := in.write(Record{Lent: l.Epoch}, "home lends")
 		s.Unattached = true
 		return s
+	}
+	if !in.Owns { // another node may have given it away
+		l.Free = true
+		return put(l.in(Ended), "the address is not in the ranges of this node")
 	}
 	return put(l.in(Lent), "home has lent")
 }

@@ -1,5 +1,7 @@
 package loan
 
+import "cmp"
+
 // PlaceInput is what the controller knows about the address of one owner.
 type PlaceInput struct {
 	// Loan is nil when there is none.
@@ -54,7 +56,7 @@ func PlanPlace(in PlaceInput) Placing {
 	case in.Owner != "" && in.Owner != l.Home:
 		l.Home = in.Owner
 		return step(l, "the range changed hands")
-	case l.Phase == Ended && in.Owner != "" && !in.Whole && !in.Kept:
+	case l.Phase == Ended && (in.Owner != "" || in.Foreign) && !in.Whole && !in.Kept:
 		return Placing{Step: Step{Verb: Remove, Reason: "no node keeps the addresses"}}
 	case in.Over && l.Phase != Ended && (!l.Free || l.Phase == Lent):
 		if l.Free, l.GiveBack = true, false; l.Phase == Lent {
@@ -67,7 +69,7 @@ func PlanPlace(in PlaceInput) Placing {
 		return Placing{Step: Step{Verb: Remove, Reason: "home is gone"}}
 	case in.Over:
 		return Placing{}
-	case l.Phase != Lent && (in.Owner == "" || in.Dead(in.Owner)):
+	case l.Phase != Lent && in.Dead(cmp.Or(in.Owner, l.Home)):
 		l.Free = false
 		return step(l.in(Lent), "home is dead")
 	case in.Bound != "":

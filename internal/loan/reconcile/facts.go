@@ -144,7 +144,7 @@ func (f *facts) homeOf(at attachment) string {
 }
 
 // home is what shows the addresses that the owner had last, but for those that belong to the ranges of another node that shows
-// some. The range of a node that shows them can have changed hands.
+// some. The range of a node that shows them can have changed hands; if it went in parts, no node can have the addresses.
 func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
 	holders := map[string]*corev1.Node{}
 	for i := range f.held[at] {
@@ -154,6 +154,9 @@ func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
 	}
 	for i := range f.held[at] {
 		r := &f.held[at][i]
+		if owner, whole := ownerOf(r.Status.IPs, f.nodes, func(*corev1.Node) bool { return true }); owner != "" && owner != r.Status.Node && !whole {
+			continue
+		}
 		if owner, _ := ownerOf(r.Status.IPs, holders, func(*corev1.Node) bool { return true }); owner == "" || owner == r.Status.Node {
 			return r
 		}

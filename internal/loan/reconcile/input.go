@@ -99,7 +99,7 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 	if *deaths = home == nil; home != nil {
 		some, _ := fit.Owns(home, f.ips(at))
 		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
-		if in.Owner == "" || onSegment { // a range that is not in the Node, whatever pod CIDR another one has
+		if in.Owner == "" && !in.Foreign || onSegment { // a range that is not in the Node, whatever pod CIDR another one has
 			in.Owner, in.Whole = in.Home, true
 		}
 	}

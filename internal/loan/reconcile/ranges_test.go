@@ -64,3 +64,20 @@ func TestAHolderLostItsRange(t *testing.T) {
 		return nil
 	})
 }
+
+// TestAHolderWhoseRangeWentInParts was made again with another range, and two nodes have the addresses. No node can have both: the
+// pod takes others.
+func TestAHolderWhoseRangeWentInParts(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	second := testenv.ANode(env.Name("node")).WithRoom(10, 4)
+	second.Spec.PodCIDR = fmt.Sprintf("fd00:%d:2::/64", networks)
+	second.Spec.PodCIDRs = []string{second.Spec.PodCIDR}
+	env.Create(t, second.Node)
+	s.ip = fmt.Sprintf("10.%d.2.5,fd00:%d:2::5", networks, networks)
+	s.shown(t, s.home)
+	env.Cordon(t, s.home)
+	if home := opened(t, s.waiting(t)); home != "" || s.loan(t) != nil {
+		t.Errorf("home is %q, loan %v", home, s.loan(t))
+	}
+}
