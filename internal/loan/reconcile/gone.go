@@ -21,7 +21,7 @@ import (
 // addGone adds what the record of a pod says where its node is gone, and took along what showed the addresses. The pod waits,
 // so that it follows.
 func (l *Lender) addGone(ctx context.Context, f *facts) error {
-	if f.pod == nil || !waits(f.pod) || f.recorded == "" || f.shown || len(f.loans) > 0 {
+	if !f.unshown() || len(f.loans) > 0 {
 		return nil
 	}
 	err := l.Live.Get(ctx, client.ObjectKey{Name: f.recordedOn}, &corev1.Node{})
@@ -43,6 +43,11 @@ func (l *Lender) addGone(ctx context.Context, f *facts) error {
 	r := limpetv1alpha1.IPReservation{Status: limpetv1alpha1.IPReservationStatus{Node: f.recordedOn, IPs: f.recorded, Network: at.network, Interface: at.ifName}}
 	f.held[at] = []limpetv1alpha1.IPReservation{r}
 	return nil
+}
+
+// unshown reports whether a pod waits that has a record, and whose addresses no node shows.
+func (f *facts) unshown() bool {
+	return f.pod != nil && waits(f.pod) && f.recorded != "" && !f.shown
 }
 
 // networks returns the networks of which recorded addresses may be: those in which pods follow, or a node shows that they do. Below

@@ -91,21 +91,8 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 		},
 		Kept: slices.ContainsFunc(f.held[at], func(r limpetv1alpha1.IPReservation) bool { return sharesAddress(r.Status.IPs, f.ips(at)) }),
 	}
-	in.Owner, in.Whole = ownerOf(f.ips(at), nodes, func(n *corev1.Node) bool { return !outOfService(n) })
-	home, onSegment := nodes[in.Home], f.segments[in.Home] == at.network
-	if onSegment { // whose range it is, no pod CIDR says
-		in.Owner, in.Whole = "", false
-	}
-	if *deaths = home == nil; home != nil {
-		some, _ := fit.Owns(home, f.ips(at))
-		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
-		if in.Owner == "" && !in.Foreign || onSegment { // a range that is not in the Node, whatever pod CIDR another one has
-			in.Owner, in.Whole = in.Home, true
-		}
-	}
-	if beside := f.owners[at]; beside != "" && in.Loan != nil && in.Loan.Borrower == loan.Unknown && in.Owner == in.Loan.Home { // a stolen token could write the loan
-		in.Owner, in.Foreign = beside, true
-	}
+	*deaths = nodes[in.Home] == nil
+	f.own(&in, at, nodes)
 	if f.pod != nil {
 		in.Waits = waits(f.pod)
 		if node := f.pod.Spec.NodeName; f.reaches(at.network, nodes[in.Home], nodes[node]) {
@@ -114,6 +101,24 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 		in.Shown = in.Bound != "" && shows(f.pod, f.ips(at))
 	}
 	return in, deaths
+}
+
+// own adds whose ranges have the addresses.
+func (f *facts) own(in *loan.PlaceInput, at attachment, nodes map[string]*corev1.Node) {
+	home, onSegment := nodes[in.Home], f.segments[in.Home] == at.network
+	if !onSegment { // else no pod CIDR says whose range it is
+		in.Owner, in.Whole = ownerOf(f.ips(at), nodes, func(n *corev1.Node) bool { return !outOfService(n) })
+	}
+	if home != nil {
+		some, _ := fit.Owns(home, f.ips(at))
+		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
+		if onSegment || in.Owner == "" && !in.Foreign { // a range that is not in the Node
+			in.Owner, in.Whole = in.Home, true
+		}
+	}
+	if beside := f.owners[at]; beside != "" && in.Loan != nil && in.Loan.Borrower == loan.Unknown && in.Owner == in.Loan.Home { // a stolen token could write the loan
+		in.Owner, in.Foreign = beside, true
+	}
 }
 
 // ips are the addresses of an interface of the owner.

@@ -77,7 +77,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	w := l.stay(f)
 	waited := l.Clock.Now().Sub(w.since)
 	f.over = f.over && waited >= cmp.Or(l.Missing, missing)
-	if f.pod != nil && waits(f.pod) && f.recorded != "" && !f.shown && waited < shownLate {
+	if waited < shownLate && f.unshown() {
 		return ctrl.Result{RequeueAfter: shownRetry}, nil // its node shows the addresses in a moment
 	}
 	if err := errors.Join(l.addGone(ctx, f), l.addSegments(ctx, f)); err != nil {

@@ -46,18 +46,21 @@ func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 			}
 		}
 		if f.segments[home] == "" && f.nodes[home] == nil { // it took along what it showed
-			pools, err := cluster.Pools(ctx, l.Client)
-			if err != nil {
+			if err := l.addSegmentOf(ctx, f, home, at.network); err != nil {
 				return err
-			}
-			if slices.ContainsFunc(pools, func(p limpetv1alpha1.NodeIPPool) bool {
-				return p.Status.SharedNetwork && p.Status.Network == at.network
-			}) {
-				f.segments[home] = at.network
 			}
 		}
 	}
 	return nil
+}
+
+// addSegmentOf adds that a node which is gone was on a segment, if others show the network as one.
+func (l *Lender) addSegmentOf(ctx context.Context, f *facts, node, network string) error {
+	pools, err := cluster.Pools(ctx, l.Client)
+	if slices.ContainsFunc(pools, func(p limpetv1alpha1.NodeIPPool) bool { return p.Status.SharedNetwork && p.Status.Network == network }) {
+		f.segments[node] = network
+	}
+	return err
 }
 
 // sharedPool returns the pool of a node in a network that nodes share; an empty one for none.
