@@ -261,6 +261,11 @@ func lacks(pod *corev1.Pod) bool {
 	return waits(pod) || pod.Spec.NodeName != "" && len(pod.Status.PodIPs) == 0
 }
 
+// waitsFor reports whether a pod waits: behind the gate, or on its node for another one.
+func (f *facts) waitsFor(node string) bool {
+	return f.pod != nil && (waits(f.pod) || node != "" && lacks(f.pod))
+}
+
 // shows reports whether the status of a pod has all of some addresses.
 func shows(pod *corev1.Pod, ips string) bool {
 	return !slices.ContainsFunc(strings.Split(ips, ","), func(ip string) bool { return !slices.Contains(pod.Status.PodIPs, corev1.PodIP{IP: ip}) })

@@ -107,7 +107,7 @@ func (l *Lender) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, client.IgnoreNotFound(l.open(ctx, f.pod, ""))
 	case f.pod == nil && len(f.held)+len(f.loans) > 0:
 		return ctrl.Result{RequeueAfter: min(max(missingRetry, waited/4), missingLate)}, l.release(ctx, f)
-	case f.pod == nil || !waits(f.pod) && (waitsFor == "" || !lacks(f.pod)):
+	case !f.waitsFor(waitsFor):
 		return ctrl.Result{RequeueAfter: again}, nil
 	case waits(f.pod) && open:
 		l.opened.Store(f.owner, wait{pod: f.pod.UID})

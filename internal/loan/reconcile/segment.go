@@ -27,15 +27,8 @@ func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 			continue
 		}
 		home := f.homeOf(at)
-		nodes := map[string]bool{home: true}
-		if f.pod != nil {
-			nodes[f.pod.Spec.NodeName] = true
-		}
 		lost := f.loans[at] != nil && f.loans[at].Status.Borrower == loan.Unknown
-		for i := range f.held[at] {
-			nodes[f.held[at][i].Status.Node] = true
-		}
-		for node := range nodes {
+		for node := range f.nodesOf(at) {
 			pool, err := l.sharedPool(ctx, node)
 			if err != nil {
 				return err
@@ -52,6 +45,18 @@ func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 		}
 	}
 	return nil
+}
+
+// nodesOf are the nodes that have to do with the addresses of an interface.
+func (f *facts) nodesOf(at attachment) map[string]bool {
+	nodes := map[string]bool{f.homeOf(at): true}
+	if f.pod != nil {
+		nodes[f.pod.Spec.NodeName] = true
+	}
+	for i := range f.held[at] {
+		nodes[f.held[at][i].Status.Node] = true
+	}
+	return nodes
 }
 
 // addSegmentOf adds that a node which is gone was on a segment, if others show the network as one.
