@@ -232,6 +232,10 @@ func (w *scene) place(m mistake) {
 		in.Bound, in.Shown = names[w.pod.node], w.nodes[w.pod.node].attached == w.pod.life
 	}
 	p := m.place(in)
+	beside := func(n machine) bool { return w.segment && !n.gone && n.owns != 0 && n.owns != w.nodes[w.home].owns }
+	if in.Loan == nil && p.Verb == loan.Put && slices.ContainsFunc(w.nodes[:], beside) { // as the pools show; a person must say whose it is
+		p, w.lost = loan.Placing{}, true
+	}
 	w.next, w.nextVerb = view{object: p.Loan, version: w.seen.version}, p.Verb
 	if p.Verb != loan.Put && p.Verb != loan.Remove {
 		w.next = view{}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/loan"
+	controller "github.com/limpet-io/limpet/internal/loan/reconcile"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -108,6 +109,30 @@ func TestARecordInAnotherOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b := s.loan(t); b == nil || b.Status.Home != s.home.Name || loan.Phase(b.Status.Phase) != loan.Asked {
+		t.Errorf("the loan is %+v", b)
+	}
+}
+
+// TestARecordOnASegmentWhoseRangeAnotherNodeHas lends nothing: home is gone, and that node may have given the address away.
+func TestARecordOnASegmentWhoseRangeAnotherNodeHas(t *testing.T) {
+	at := clocktesting.NewFakePassiveClock(time.Now())
+	mgr, lender := newLender(t, at)
+	env.Start(t, mgr)
+	s := newScene(t)
+	s.ip = fmt.Sprintf("192.168.%d.5", networks)
+	sharedPool(t, s.away, "lan", s.ip+"-"+s.ip)
+	env.Remove(t, s.home)
+	s.recorded(t, s.home.Name, s.ip)
+	pod := s.waiting(t)
+	env.Known(t, cached, &corev1.PodList{})
+	for range 2 {
+		if _, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
+			t.Fatal(err)
+		}
+		at.SetTime(at.Now().Add(11 * time.Second))
+	}
+	env.Told(t, pod, controller.ReasonWaiting, s.away.Name)
+	if b := s.loan(t); b != nil {
 		t.Errorf("the loan is %+v", b)
 	}
 }
