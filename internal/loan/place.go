@@ -40,6 +40,11 @@ type Placing struct {
 	Open bool
 }
 
+// Begins reports whether the step lends what the node of the range may have given away: there is no loan, or it has ended.
+func (p Placing) Begins(before *Loan) bool {
+	return p.Verb == Put && p.Loan.Phase != Ended && (before == nil || before.Phase == Ended)
+}
+
 // PlanPlace returns what the controller does next for an owner: it asks home to lend, sends the pod home where home can
 // take it, and moves the address on where the borrower cannot. It opens the gate once a node may have the address. What it
 // asked of home it never takes back itself: home may have lent meanwhile.

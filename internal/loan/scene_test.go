@@ -233,7 +233,7 @@ func (w *scene) place(m mistake) {
 	}
 	p := m.place(in)
 	beside := func(n machine) bool { return w.segment && !n.gone && n.owns != 0 && n.owns != w.nodes[w.home].owns }
-	if in.Loan == nil && p.Verb == loan.Put && slices.ContainsFunc(w.nodes[:], beside) { // as the pools show; a person must say whose it is
+	if p.Begins(in.Loan) && slices.ContainsFunc(w.nodes[:], beside) { // as the pools show; a person must say whose it is
 		p, w.lost = loan.Placing{}, true
 	}
 	w.next, w.nextVerb = view{object: p.Loan, version: w.seen.version}, p.Verb

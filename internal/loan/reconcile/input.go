@@ -35,7 +35,7 @@ func (l *Lender) plan(ctx context.Context, f *facts, at attachment) (planned, er
 		p = loan.PlanPlace(in)
 	}
 	out := planned{Placing: p, waitsFor: in.Home}
-	if in.Loan == nil && p.Verb == loan.Put && f.segments[in.Home] == at.network {
+	if p.Begins(in.Loan) && f.segments[in.Home] == at.network {
 		var err error
 		if out.beside, err = l.ownerBeside(ctx, f, at); out.beside != "" || err != nil {
 			out.Placing = loan.Placing{}

@@ -113,8 +113,16 @@ func TestARecordInAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestARecordOnASegmentWhoseRangeAnotherNodeHas lends nothing: home is gone, and that node may have given the address away.
+// TestARecordOnASegmentWhoseRangeAnotherNodeHas lends nothing, neither by the record nor by a loan that has ended: home is gone, and
+// that node may have given the address away.
 func TestARecordOnASegmentWhoseRangeAnotherNodeHas(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		recordBeside(t, ended)
+	}
+}
+
+func recordBeside(t *testing.T, ended bool) {
+	t.Helper()
 	at := clocktesting.NewFakePassiveClock(time.Now())
 	mgr, lender := newLender(t, at)
 	env.Start(t, mgr)
@@ -123,6 +131,12 @@ func TestARecordOnASegmentWhoseRangeAnotherNodeHas(t *testing.T) {
 	sharedPool(t, s.away, "lan", s.ip+"-"+s.ip)
 	env.Remove(t, s.home)
 	s.recorded(t, s.home.Name, s.ip)
+	if ended {
+		b := s.asked()
+		b.Spec.Network, b.Status.Phase = "lan", limpetv1alpha1.LoanPhase(loan.Ended)
+		b.Name = b.Spec.ObjectName()
+		env.Create(t, b)
+	}
 	pod := s.waiting(t)
 	env.Known(t, cached, &corev1.PodList{})
 	for range 2 {
@@ -132,7 +146,7 @@ func TestARecordOnASegmentWhoseRangeAnotherNodeHas(t *testing.T) {
 		at.SetTime(at.Now().Add(11 * time.Second))
 	}
 	env.Told(t, pod, controller.ReasonWaiting, s.away.Name)
-	if b := s.loan(t); b != nil {
+	if b := s.loan(t); b != nil && (!ended || loan.Phase(b.Status.Phase) != loan.Ended) {
 		t.Errorf("the loan is %+v", b)
 	}
 }
