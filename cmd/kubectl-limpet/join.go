@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/console"
 )
@@ -89,24 +91,31 @@ other one still runs, both sides may let a pod go. The account limpet-peer in th
 			if err != nil {
 				return err
 			}
-			var changed []string
+			changed := 0
+			var failed error
 			if gone {
-				changed, err = console.DeclareGone(cmd.Context(), here, args[0])
-				for _, name := range changed {
-					fmt.Fprintf(c.out, "DistributedPodDisruptionBudget %s no longer counts with cluster %s.\n", name, args[0])
-				}
-				if err != nil {
-					return err
-				}
+				changed, failed = c.declareGone(cmd.Context(), here, args[0])
 			}
 			err = console.Leave(cmd.Context(), here, args[0])
-			if err != nil && (len(changed) == 0 || !errors.Is(err, console.ErrNoPeer)) { // it may have left before it was gone
-				return err
+			if err != nil && (changed == 0 || !errors.Is(err, console.ErrNoPeer)) { // it may have left before it was gone
+				return errors.Join(failed, err)
 			}
 			fmt.Fprintf(c.out, "The controller no longer reads the budgets of cluster %s.\n", args[0])
-			return nil
+			return failed
 		},
 	}
 	cmd.Flags().BoolVar(&gone, "gone", false, "declare the cluster gone: take it out of all budgets here, too")
 	return cmd
+}
+
+// declareGone takes a cluster out of all budgets, and says which it has changed and what is left to do there.
+func (c *commands) declareGone(ctx context.Context, here client.Client, name string) (int, error) {
+	changed, err := console.DeclareGone(ctx, here, name)
+	for _, b := range changed {
+		fmt.Fprintf(c.out, "DistributedPodDisruptionBudget %s/%s no longer counts with cluster %s.\n", b.Namespace, b.Name, name)
+		if least := b.Spec.MinAvailable; least != nil {
+			fmt.Fprintf(c.out, "  Its minAvailable is %s: lower it by the pods of cluster %s.\n", least, name)
+		}
+	}
+	return len(changed), err
 }

@@ -96,7 +96,8 @@ func declareGone(t *testing.T) {
 	}
 }
 
-// TestAClusterIsGoneThatLeftBefore declares a cluster gone that left before, in budgets of a newer version.
+// TestAClusterIsGoneThatLeftBefore declares a cluster gone that left before, in budgets of a newer version. The budget
+// itself is the last entry, which partitionPolicy and child need, and a budget that cannot be changed stops no other.
 func TestAClusterIsGoneThatLeftBefore(t *testing.T) {
 	testenv.Beside(t, &env)
 	env.AsController(t) // makes limpet-system
@@ -104,15 +105,19 @@ func TestAClusterIsGoneThatLeftBefore(t *testing.T) {
 	env.Read(t, client.ObjectKey{Name: "distributedpoddisruptionbudgets.limpet.dev"}, crd)
 	env.Change(t, crd, func() {
 		newer := apiextensionsv1.JSONSchemaProps{Type: "string"}
-		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
-		spec["newer"], spec["federation"].Items.Schema.Properties["newer"] = newer, newer
+		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+		spec.Properties["newer"], spec.Properties["federation"].Items.Schema.Properties["newer"] = newer, newer
+		held := apiextensionsv1.ValidationRule{Rule: "!has(self.newer) || self.newer != 'held' || size(self.federation) > 1", Message: "is held"}
+		spec.XValidations = append(spec.XValidations, held)
+		crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
 	})
 	ns := env.Namespace(t)
 	peer := func(cluster string) any { return map[string]any{"cluster": cluster, "name": "db", "newer": "kept"} }
 	key := client.ObjectKey{Namespace: ns, Name: "db"}
 	budget := func(peers ...any) *unstructured.Unstructured {
 		b := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": ns, "name": "db"}, "spec": map[string]any{
-			"selector": map[string]any{"matchLabels": map[string]any{"app": "db"}}, "maxUnavailable": int64(1), "newer": "kept", "federation": peers,
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "db"}}, "minAvailable": int64(8), "newer": "kept", "federation": peers,
+			"partitionPolicy": "Reserved", "child": "PodDisruptionBudget",
 		}}}
 		b.SetGroupVersionKind(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"))
 		return b
@@ -127,12 +132,25 @@ func TestAClusterIsGoneThatLeftBefore(t *testing.T) {
 		}
 		return nil
 	})
+	held := budget(peer("red"), peer("yellow"))
+	held.SetName("a-held")
+	held.Object["spec"].(map[string]any)["newer"] = "held"
+	env.Create(t, held)
 	for _, tc := range []struct {
-		gone string
-		want []any
-	}{{"red", []any{peer("blue"), peer("green")}}, {"green", []any{peer("blue")}}, {"blue", nil}} {
-		if out, err := command(t, env.Config, "leave", tc.gone, "--gone"); err != nil {
-			t.Errorf("leave %s: %v, %s", tc.gone, err, out)
+		gone   string
+		want   []any
+		failed string
+	}{
+		{"red", []any{peer("blue"), peer("green")}, ns + "/a-held"},
+		{"green", []any{peer("blue")}, ""},
+		{"blue", []any{map[string]any{"name": "db"}}, ""},
+	} {
+		out, err := command(t, env.Config, "leave", tc.gone, "--gone")
+		if (err != nil) != (tc.failed != "") || err != nil && !strings.Contains(err.Error(), tc.failed) {
+			t.Errorf("leave %s: %v, want %q", tc.gone, err, tc.failed)
+		}
+		if want := "Its minAvailable is 8: lower it by the pods of cluster " + tc.gone; strings.Count(out, want) != 1 {
+			t.Errorf("leave %s: %s, want %q", tc.gone, out, want)
 		}
 		b := budget()
 		env.Read(t, key, b)

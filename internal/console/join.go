@@ -110,32 +110,32 @@ func Leave(ctx context.Context, here client.Client, name string) error {
 	})
 }
 
-// DeclareGone takes a cluster out of all budgets of a cluster that name it, and returns their names. Those that remain agree
-// without it.
-func DeclareGone(ctx context.Context, here client.Client, name string) (changed []string, err error) {
+// DeclareGone takes a cluster out of all budgets of a cluster that name it, and returns them as they are then. Those that
+// remain agree without it. A budget that cannot be changed keeps no other from it.
+func DeclareGone(ctx context.Context, here client.Client, name string) (changed []limpetv1alpha1.DistributedPodDisruptionBudget, failed error) {
 	var all limpetv1alpha1.DistributedPodDisruptionBudgetList
 	if err := here.List(ctx, &all); err != nil {
 		return nil, fmt.Errorf("list DistributedPodDisruptionBudgets: %w", err)
 	}
-	for i := range all.Items {
-		b := &all.Items[i]
-		patch := withoutPeer(b.Spec.Federation, name)
+	for _, b := range all.Items {
+		patch := withoutPeer(b, name)
 		if patch == nil {
 			continue
 		}
-		if err := here.Patch(ctx, b, client.RawPatch(types.JSONPatchType, patch)); err != nil {
-			return changed, fmt.Errorf("take cluster %s out of DistributedPodDisruptionBudget %s/%s: %w", name, b.Namespace, b.Name, err)
+		if err := here.Patch(ctx, &b, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("take cluster %s out of DistributedPodDisruptionBudget %s/%s: %w", name, b.Namespace, b.Name, err))
+			continue
 		}
-		changed = append(changed, b.Namespace+"/"+b.Name)
+		changed = append(changed, b)
 	}
-	return changed, nil
+	return changed, failed
 }
 
 // withoutPeer returns the patch that takes a cluster out of the peers of a budget; nil for none. It keeps fields that this
 // version does not know, and fails if the peers have changed.
-func withoutPeer(peers []limpetv1alpha1.BudgetPeer, name string) []byte {
+func withoutPeer(b limpetv1alpha1.DistributedPodDisruptionBudget, name string) []byte {
 	var check, remove []string
-	for i, p := range slices.Backward(peers) { // the places of those that are left stay
+	for i, p := range slices.Backward(b.Spec.Federation) { // the places of those that are left stay
 		if p.Cluster == name {
 			check = append(check, fmt.Sprintf(`{"op":"test","path":"/spec/federation/%d/cluster","value":%q}`, i, name))
 			remove = append(remove, fmt.Sprintf(`{"op":"remove","path":"/spec/federation/%d"}`, i))
@@ -144,8 +144,8 @@ func withoutPeer(peers []limpetv1alpha1.BudgetPeer, name string) []byte {
 	switch len(remove) {
 	case 0:
 		return nil
-	case len(peers): // an empty list is no valid one
-		remove = []string{`{"op":"remove","path":"/spec/federation"}`}
+	case len(b.Spec.Federation): // an empty list is no valid one, and partitionPolicy and child need one: the budget itself is left
+		remove = []string{fmt.Sprintf(`{"op":"replace","path":"/spec/federation","value":[{"name":%q}]}`, b.Name)}
 	}
 	return []byte("[" + strings.Join(append(check, remove...), ",") + "]")
 }
