@@ -51,6 +51,11 @@ func (k *Sites) contradicted(s ledger.Share) string {
 	return ""
 }
 
+// Contradicted reports whether a peer shows other units than a book has. What the book has taken may be newer than what was read.
+func (b Budget) Contradicted(book ledger.Book) bool {
+	return slices.ContainsFunc(ledger.SharesOf(book, b.Name, b.UID), func(s ledger.Share) bool { return b.Sites.contradicted(s) != "" })
+}
+
 // Disagreement says why the sites share no units, of which this one wants some pods.
 func (k *Sites) Disagreement(expected int32) string {
 	for _, site := range k.Spec.Members {

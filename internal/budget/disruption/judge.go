@@ -144,6 +144,15 @@ func (j *Judge) askPeers(ctx context.Context, c inquiry) {
 	all.Wait()
 }
 
+// askAgain reads peers again that show other units than the book: it may have taken a unit since they were read.
+func (j *Judge) askAgain(ctx context.Context, c inquiry, book ledger.Book) {
+	for _, of := range c.covering {
+		if b := (budget.Budget{Name: of.object.Name, UID: string(of.object.UID), Sites: of.sites}); of.sites != nil && b.Contradicted(book) {
+			*of.sites = *SitesOf(ctx, j.peers.Cluster, j.peers.Read, of.divided) // the input has it, too
+		}
+	}
+}
+
 // errBehind is returned when the cache of this replica is older than what a book relies on.
 var errBehind = errors.New("the cache of this replica is behind")
 
@@ -178,6 +187,7 @@ func (j *Judge) decideFromCaches(ctx context.Context, c inquiry) (answer Answer,
 	if in.Book, err = j.books.Look(ctx, books.OfBudgets(in.Namespace)); err != nil {
 		return answer, "", fmt.Errorf("look into the book: %w", err)
 	}
+	j.askAgain(ctx, c, in.Book)
 	answer.Decision = budget.Plan(in)
 	if len(c.covering) == 0 && !c.outOfServiceFirst() { // an eviction that PodDisruptionBudgets alone concern, and pods that are out of service
 		return answer, "", nil

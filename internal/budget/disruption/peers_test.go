@@ -1,6 +1,7 @@
 package disruption
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/budget"
 	"github.com/limpet-io/limpet/internal/budget/peers"
+	"github.com/limpet-io/limpet/internal/platform/ledger"
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 )
@@ -34,25 +36,11 @@ func TestHeardOfHasNoRoomForLongTexts(t *testing.T) {
 func TestPeersOfAllBudgetsAreAskedAtOnce(t *testing.T) {
 	var asked sync.WaitGroup
 	asked.Add(3)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	j := judgeBeside(t, func(w http.ResponseWriter) {
 		asked.Done()
 		asked.Wait()
 		http.NotFound(w, nil)
-	}))
-	defer server.Close()
-	c := clientcmdapi.NewConfig()
-	c.Clusters["red"], c.AuthInfos["red"] = &clientcmdapi.Cluster{Server: server.URL}, &clientcmdapi.AuthInfo{}
-	c.Contexts["red"] = &clientcmdapi.Context{Cluster: "red", AuthInfo: "red"}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*c, file); err != nil {
-		t.Fatal(err)
-	}
-	scheme := runtime.NewScheme()
-	if err := limpetv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
-	j := NewJudge(Options{Peers: peers.New(peers.Options{Cluster: "blue", Kubeconfig: file, Scheme: scheme})})
+	})
 	in := inquiry{vector: budget.Evict, request: Request{Pod: testenv.APod("db-0").Pod}}
 	for _, name := range []string{"a", "b", "c"} {
 		b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
@@ -68,4 +56,55 @@ func TestPeersOfAllBudgetsAreAskedAtOnce(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAPeerIsAskedAgain has a peer that sent a unit after it was read, and a book that has taken it by then.
+func TestAPeerIsAskedAgain(t *testing.T) {
+	var asked int64
+	j := judgeBeside(t, func(w http.ResponseWriter) {
+		peer := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
+		peer.SetGroupVersionKind(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"))
+		peer.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Cluster: "blue", Name: "db"}}
+		peer.Status.Shares = []limpetv1alpha1.BudgetShare{{Group: "g", Agreement: "x", Open: true, Units: []limpetv1alpha1.PeerUnits{{Site: "blue/shop/db", Sent: asked}}}}
+		asked++
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(peer); err != nil {
+			t.Error(err)
+		}
+	})
+	b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db", UID: "u"}}
+	b.Spec.MaxUnavailable, b.Spec.Federation = new(intstr.FromInt32(1)), []limpetv1alpha1.BudgetPeer{{Cluster: "red", Name: "db"}}
+	in := inquiry{vector: budget.Evict, request: Request{Pod: testenv.APod("db-0").Pod}, covering: []covering{{object: budget.Undivided(b), divided: b}}}
+	book := ledger.Book{Shares: []ledger.Share{{Budget: "dpdb/db", UID: "u", Group: "g", Agreement: "x", Open: true, Peers: []ledger.PeerUnits{{Site: "red/shop/db", Taken: 1}}}}}
+	j.askPeers(t.Context(), in)
+	of := budget.Budget{Name: "dpdb/db", UID: "u", Sites: in.covering[0].sites}
+	if !of.Contradicted(book) {
+		t.Error("the peer shows the unit before it was sent")
+	}
+	for range 2 { // and once is enough
+		j.askAgain(t.Context(), in, book)
+	}
+	if of.Contradicted(book) || asked != 2 {
+		t.Errorf("asked %d times, the peer shows %+v", asked, of.Sites.Peers)
+	}
+}
+
+// judgeBeside knows a cluster red whose API server answers each request so.
+func judgeBeside(t *testing.T, answer func(http.ResponseWriter)) *Judge {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) }))
+	t.Cleanup(server.Close)
+	c := clientcmdapi.NewConfig()
+	c.Clusters["red"], c.AuthInfos["red"] = &clientcmdapi.Cluster{Server: server.URL}, &clientcmdapi.AuthInfo{}
+	c.Contexts["red"] = &clientcmdapi.Context{Cluster: "red", AuthInfo: "red"}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, file); err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	if err := limpetv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	metav1.AddToGroupVersion(scheme, metav1.SchemeGroupVersion)
+	return NewJudge(Options{Peers: peers.New(peers.Options{Cluster: "blue", Kubeconfig: file, Scheme: scheme})})
 }
