@@ -56,6 +56,8 @@ type Decision struct {
 	// Offer is the PodUnavailableBudget that would replace several PodDisruptionBudgets, as
 	// YAML; "" for any other answer.
 	Offer string
+	// Blocked tells of a refusal by a budget over sites, or beside one, that no unit of a peer would lift.
+	Blocked bool
 	// Blocking are the names of all budgets that refuse, sorted.
 	Blocking []string
 }

@@ -117,7 +117,9 @@ type Input struct {
 	PDBs    []PDB // of evictions only
 	// OutOfServiceFirst tells that the pod is out of service before it goes: it gets an entry also where no budget covers it.
 	OutOfServiceFirst bool
-	Place             Place
+	// DryRun tells that nothing will be written.
+	DryRun bool
+	Place  Place
 	// Book holds the units that are in use.
 	Book ledger.Book
 }

@@ -36,7 +36,7 @@ func refusal(in *Input, blocks []block) string {
 		}
 		parts = append(parts, in.why(b))
 	}
-	parts = append(parts, in.unblock(blocks[0], pod))
+	parts = append(parts, in.unblock(blocks[0], pod, in.blocked(blocks)))
 	if w := in.longer(blocks); w != "" {
 		parts = append(parts, w)
 	}
@@ -156,11 +156,13 @@ func (p *Pod) state(b *Budget) string {
 }
 
 // unblock says what would let the pod go.
-func (in *Input) unblock(b block, pod string) string {
+func (in *Input) unblock(b block, pod string, blocked bool) string {
 	desired, _ := b.budget.desired()
 	switch {
 	case b.reason == ReasonPeers:
 		return fmt.Sprintf("Pod %s may go when all peers answer, agree, and have the pods that they must have.", pod)
+	case b.reason == ReasonExhausted && b.budget.Sites != nil && (in.DryRun || blocked):
+		return fmt.Sprintf("Pod %s may go when a peer has sent a unit, or when one more pod is available.", pod)
 	case b.reason == ReasonExhausted && b.budget.Sites != nil:
 		return fmt.Sprintf("Pod %s may go when a peer has sent a unit, which this request asks for, or when one more pod is available.", pod)
 	case b.reason == ReasonUnknownSize:

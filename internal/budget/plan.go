@@ -31,11 +31,12 @@ func Plan(in Input) Decision {
 	if in.stale() { // before any other refusal, which the book would remember for the new pod
 		return Decision{Verdict: Refused, Reason: ReasonStale, Message: staleMessage(in)}
 	}
-	if d, refused := planPDBs(in); refused {
-		return d
-	}
 	in.Budgets = Local(in.Budgets, in.Book)
 	judged, accounted := in.split()
+	if d, refused := planPDBs(in); refused {
+		d.Blocked = slices.ContainsFunc(in.Budgets, overSites) && (!slices.ContainsFunc(in.Budgets, in.hasChild) || in.blocked(in.blocks(judged)))
+		return d
+	}
 	if len(judged) == 0 {
 		return in.account(accounted)
 	}
@@ -222,7 +223,7 @@ func (in *Input) losesPlace() Reason {
 
 // refuse names every budget that refuses.
 func (in *Input) refuse(blocks []block) Decision {
-	d := Decision{Verdict: Refused, Reason: blocks[0].reason, Message: refusal(in, blocks)}
+	d := Decision{Verdict: Refused, Reason: blocks[0].reason, Message: refusal(in, blocks), Blocked: in.blocked(blocks)}
 	for _, b := range blocks {
 		d.Blocking = append(d.Blocking, b.budget.blocking())
 	}

@@ -143,6 +143,20 @@ func (k *Sites) wantLess(here int32) bool {
 	return sum < int64(k.Spec.MinAvailable.IntVal)
 }
 
+func overSites(b Budget) bool { return b.Sites != nil }
+
+// hasChild reports whether a PodDisruptionBudget is the child of a budget: it refuses until a unit comes.
+func (in *Input) hasChild(b Budget) bool {
+	return overSites(b) && slices.ContainsFunc(in.PDBs, func(p PDB) bool { return b.Name == NameOf(p.Name) })
+}
+
+// blocked reports whether a unit of a peer would not let the pod go, because something else refuses, too.
+func (in *Input) blocked(blocks []block) bool {
+	return slices.ContainsFunc(in.Budgets, overSites) && slices.ContainsFunc(blocks, func(b block) bool {
+		return !overSites(*b.budget) || b.reason != ReasonExhausted && b.reason != ReasonPeers
+	})
+}
+
 // units says what a share is part of.
 func (b *Budget) units() string {
 	whole := Budget{MaxUnavailable: b.Sites.Spec.MaxUnavailable, MinAvailable: b.Sites.Spec.MinAvailable}

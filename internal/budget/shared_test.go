@@ -177,3 +177,39 @@ func TestAPodDisruptionBudgetAsPeer(t *testing.T) {
 		}
 	}
 }
+
+// TestAUnitIsAskedForWhereItHelps refuses an eviction by the share, and by something else beside it. A request that other
+// things keep waits for no unit: it would keep the unit from those that can use it.
+func TestAUnitIsAskedForWhereItHelps(t *testing.T) {
+	spec := sites.Spec{MaxUnavailable: limit("1"), Members: []sites.Site{"/a/web", "/b/web"}}
+	b := most("1", pods(3))
+	b.Name, b.Sites = budget.NameOf("web"), &budget.Sites{Self: "/a/web", Spec: spec, Peers: map[sites.Site]sites.Heard{}}
+	other := most("0", pods(3))
+	other.Name = "other"
+	with := func(change func(*budget.Input)) budget.Input {
+		in := budget.Input{Now: now, Namespace: "a", Vector: budget.Evict, Pod: serving(0), Budgets: []budget.Budget{b}}
+		in.Book.Shares = []ledger.Share{{Budget: b.Name, UID: b.UID, Spec: spec.Hash(), Group: "g", Agreement: "x", Open: true}}
+		change(&in)
+		return in
+	}
+	const asks = ", which this request asks for"
+	for name, tc := range map[string]struct {
+		change        func(*budget.Input)
+		blocked, says bool
+	}{
+		"the share alone":                 {func(*budget.Input) {}, false, true},
+		"a dry run":                       {func(in *budget.Input) { in.DryRun = true }, false, false},
+		"another budget":                  {func(in *budget.Input) { in.Budgets = append(in.Budgets, other) }, true, false},
+		"another budget, and a unit":      {func(in *budget.Input) { in.Budgets, in.Book.Shares[0].Base = append(in.Budgets, other), 1 }, true, false},
+		"no budget over sites":            {func(in *budget.Input) { in.Budgets, in.Book.Shares = []budget.Budget{other}, nil }, false, false},
+		"another PodDisruptionBudget":     {func(in *budget.Input) { in.PDBs = []budget.PDB{{Name: "other"}} }, true, false},
+		"the child":                       {func(in *budget.Input) { in.PDBs = []budget.PDB{{Name: "web"}} }, false, false},
+		"the child, and another budget":   {func(in *budget.Input) { in.PDBs, in.Budgets = []budget.PDB{{Name: "web"}}, append(in.Budgets, other) }, true, false},
+		"two budgets over sites, at once": {func(in *budget.Input) { in.Budgets = append(in.Budgets, b) }, false, true},
+	} {
+		got := budget.Plan(with(tc.change))
+		if got.Verdict != budget.Refused || got.Blocked != tc.blocked || strings.Contains(got.Message, asks) != tc.says {
+			t.Errorf("%s: %s, blocked %t, %q", name, got.Verdict, got.Blocked, got.Message)
+		}
+	}
+}

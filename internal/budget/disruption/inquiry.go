@@ -117,7 +117,7 @@ func (j *Judge) input(ctx context.Context, c inquiry) (budget.Input, error) {
 	pod := c.request.Pod
 	in := budget.Input{
 		Now: now, Namespace: pod.Namespace, Vector: c.vector, By: c.request.User, PDBs: c.pdbs, Pod: budget.PodOf(pod, 0, now),
-		OutOfServiceFirst: c.outOfServiceFirst(), Version: pod.ResourceVersion, Generation: pod.Generation, Restarts: budget.Restarts(pod),
+		OutOfServiceFirst: c.outOfServiceFirst(), DryRun: c.request.DryRun, Version: pod.ResourceVersion, Generation: pod.Generation, Restarts: budget.Restarts(pod),
 	}
 	if c.request.ByUID {
 		in.ForUID = string(pod.UID)
@@ -239,7 +239,9 @@ func onlyNoted(d budget.Decision) bool {
 // note puts a decision into the history of a book, and a refused request among those that wait.
 func note(book ledger.Book, c inquiry, in budget.Input, d budget.Decision) (_ ledger.Book, changed bool) {
 	if d.Verdict == budget.Refused {
-		book, changed = ledger.Ask(book, in.Waiting())
+		w := in.Waiting()
+		w.Blocked = d.Blocked
+		book, changed = ledger.Ask(book, w)
 	}
 	book, noted := ledger.Note(book, ledger.Decision{
 		Time: in.Now, Pod: in.Pod.Name, Vector: string(in.Vector), Verdict: string(d.Verdict), By: in.By, Reason: string(d.Reason), Budgets: c.names(),

@@ -181,7 +181,7 @@ func (s *situation) siteInput(book ledger.Book, g sites.Group, share ledger.Shar
 func (s *situation) waitingSince(book ledger.Book) (since time.Time) {
 	for _, w := range book.Waiting {
 		covered := slices.ContainsFunc(s.covered.Budget.Pods, func(p budget.Pod) bool { return p.UID == w.UID })
-		if _, goes := book.Entries[w.UID]; covered && !goes && w.Waits(s.now) && w.Last.After(s.passed) && (since.IsZero() || w.Since.Before(since)) {
+		if _, goes := book.Entries[w.UID]; covered && !goes && !w.Blocked && w.Waits(s.now) && w.Last.After(s.passed) && (since.IsZero() || w.Since.Before(since)) {
 			since = w.Since.Truncate(time.Second)
 		}
 	}

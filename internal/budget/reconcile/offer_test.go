@@ -92,6 +92,7 @@ func TestABudgetIsIdle(t *testing.T) {
 		"long ago":               {last: idleAfter, idle: true},
 		"not long ago":           {last: idleAfter - 1},
 		"a request waits":        {last: idleAfter, book: ledger.Book{Waiting: []ledger.Waiting{{UID: "u", Since: now, Last: now}}}},
+		"a request is blocked":   {last: idleAfter, book: ledger.Book{Waiting: []ledger.Waiting{{UID: "u", Since: now, Last: now, Blocked: true}}}, idle: true},
 		"a pod goes":             {last: idleAfter, book: ledger.Book{Entries: map[string]ledger.Entry{"u": {}}}},
 		"a pod of another goes":  {last: idleAfter, book: ledger.Book{Entries: map[string]ledger.Entry{"v": {}}}, idle: true},
 		"a request waits beside": {last: idleAfter, book: ledger.Book{Waiting: []ledger.Waiting{{UID: "v", Since: now, Last: now}}}, idle: true},

@@ -35,7 +35,7 @@ func read(o *limpetv1alpha1.DisruptionBook) *version {
 		b.Entries[entry.UID] = entry
 	}
 	for _, w := range o.Waiting {
-		b.Waiting = append(b.Waiting, ledger.Waiting{UID: string(w.UID), Pod: w.Pod, By: w.By, Since: w.Since.Time, Last: w.Last.Time, ByWorkload: w.ByWorkload})
+		b.Waiting = append(b.Waiting, ledger.Waiting{UID: string(w.UID), Pod: w.Pod, By: w.By, Since: w.Since.Time, Last: w.Last.Time, ByWorkload: w.ByWorkload, Blocked: w.Blocked})
 	}
 	for _, d := range o.Decisions {
 		b.Decisions = append(b.Decisions, ledger.Decision{
@@ -64,7 +64,7 @@ func (v *version) object() *limpetv1alpha1.DisruptionBook {
 	})
 	for _, w := range b.Waiting {
 		o.Waiting = append(o.Waiting, limpetv1alpha1.WaitingRequest{
-			UID: types.UID(w.UID), Pod: w.Pod, By: w.By, Since: metav1.NewMicroTime(w.Since), Last: metav1.NewMicroTime(w.Last), ByWorkload: w.ByWorkload,
+			UID: types.UID(w.UID), Pod: w.Pod, By: w.By, Since: metav1.NewMicroTime(w.Since), Last: metav1.NewMicroTime(w.Last), ByWorkload: w.ByWorkload, Blocked: w.Blocked,
 		})
 	}
 	for _, d := range b.Decisions {

@@ -63,6 +63,8 @@ type Waiting struct {
 	Since, Last time.Time
 	// ByWorkload: the controller of the pod's workload asks, and waits ever longer after each refusal.
 	ByWorkload bool
+	// Blocked: no unit of a peer would let the pod go, because something else refuses, too.
+	Blocked bool
 }
 
 // Decision is one answer, for the history.

@@ -36,7 +36,7 @@ type DisruptionBook struct {
 	Entries DisruptionEntries `json:"entries,omitempty"`
 
 	// waiting are requests that were refused and may come again. Each line is one request: uid,
-	// pod, by, since, last and byWorkload. Written by the controller.
+	// pod, by, since, last, byWorkload and blocked. Written by the controller.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
@@ -150,6 +150,10 @@ type WaitingRequest struct {
 	// byWorkload tells that the controller of the pod's workload asks. Written by the controller.
 	// +optional
 	ByWorkload bool `json:"byWorkload,omitempty"`
+
+	// blocked tells that no unit of a peer would let the pod go. Written by the controller.
+	// +optional
+	Blocked bool `json:"blocked,omitempty"`
 }
 
 // BookedDecision is one answer, with the budgets that it is about.

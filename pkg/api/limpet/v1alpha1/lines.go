@@ -41,6 +41,9 @@ func (l WaitingRequests) MarshalJSON() ([]byte, error) {
 		w.text(string(l[i].UID), l[i].Pod, l[i].By)
 		w.time(l[i].Since.Time, l[i].Last.Time)
 		w.field(strconv.FormatBool(l[i].ByWorkload))
+		if l[i].Blocked { // else a former version reads the line, too
+			w.field("true")
+		}
 	})
 }
 
@@ -49,7 +52,7 @@ func (l *WaitingRequests) UnmarshalJSON(data []byte) error {
 	*l = ofLines(data, func(r *lineReader) WaitingRequest {
 		return WaitingRequest{
 			UID: types.UID(r.text()), Pod: r.text(), By: r.text(), Since: metav1.NewMicroTime(r.time()), Last: metav1.NewMicroTime(r.time()),
-			ByWorkload: r.field() == "true",
+			ByWorkload: r.field() == "true", Blocked: !r.done && r.field() == "true",
 		}
 	})
 	return nil

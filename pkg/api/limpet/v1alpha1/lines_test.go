@@ -33,7 +33,7 @@ func FuzzBookIsReadAsItWasWritten(f *testing.F) {
 				{UID: types.UID(pod), Pod: pod, Use: "Gone", Vector: by, By: by, Since: at, Expires: at, Version: by, Generation: generation, Restarts: generation, Subset: by, Owner: types.UID(pod)},
 				{UID: "u", Pod: "web-1", Use: "Changed", Vector: "evict", Since: at, Expires: at},
 			},
-			Waiting:   limpetv1alpha1.WaitingRequests{{UID: types.UID(by), Pod: pod, By: by, Since: at, Last: at}, {UID: "u", Pod: pod, By: by, Since: at, Last: at, ByWorkload: true}},
+			Waiting:   limpetv1alpha1.WaitingRequests{{UID: types.UID(by), Pod: pod, By: by, Since: at, Last: at}, {UID: "u", Pod: pod, By: by, Since: at, Last: at, ByWorkload: true}, {UID: "v", Pod: pod, Since: at, Last: at, Blocked: true}},
 			Decisions: limpetv1alpha1.BookedDecisions{{Time: at, Pod: pod, Vector: by, Verdict: "Refused", Reason: by, By: by, Budgets: []string{"web", "a" + by}}},
 		}
 		data, err := json.Marshal(want)
