@@ -270,3 +270,32 @@ func TestWhoGetsAUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestAShareThatAgreesHasRoom fills a book with shares that begin. Each has room when its peers have answered.
+func TestAShareThatAgreesHasRoom(t *testing.T) {
+	in := sites.Input{Self: "blue/shop/db", Certain: true, Fresh: strings.Repeat("n", 21)}
+	in.Group = sites.Group{ID: "g", Members: []sites.Site{"blue/shop/db", "green/shop/db", "red/shop/db"}, Number: 1}
+	begun := sites.Plan(in)
+	in.Share, in.Peers = begun, map[sites.Site]sites.Report{"green/shop/db": {Share: ledger.Share{Nonce: "m"}}, "red/shop/db": {Share: ledger.Share{Nonce: "o"}}}
+	agrees := sites.Plan(in)
+	if agrees.Agreement == "" || begun.Agreement != "" {
+		t.Fatalf("%+v, and then %+v", begun, agrees)
+	}
+	var book ledger.Book
+	for {
+		begun.Budget = fmt.Sprint(len(book.Shares))
+		next, fits := ledger.PutShares(book, begun.Budget, []ledger.Share{begun})
+		if !fits {
+			break
+		}
+		book = next
+	}
+	t.Logf("a book has room for %d budgets of three sites", len(book.Shares))
+	for _, s := range book.Shares {
+		fits := false
+		agrees.Budget = s.Budget
+		if book, fits = ledger.PutShares(book, s.Budget, []ledger.Share{agrees}); !fits {
+			t.Fatalf("share %s has no room when its peers answer", s.Budget)
+		}
+	}
+}

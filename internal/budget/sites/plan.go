@@ -59,7 +59,7 @@ func ReportOf(in Input, s ledger.Share) Report {
 func Plan(in Input) ledger.Share {
 	s := in.Share
 	s.Peers = slices.Clone(s.Peers)
-	if in.ended(s) {
+	if s.Nonce == "" && !s.Open || in.ended(s) {
 		s = in.closed(s)
 	}
 	if s.Group, s.Least = in.Group.ID, in.Group.Least; s.Nonce == "" && in.Certain {
@@ -79,9 +79,13 @@ func Plan(in Input) ledger.Share {
 	return s
 }
 
-// closed is a share that begins.
+// closed is a share that begins. It names its peers at once, so that the book has room for what it will say of them.
 func (in *Input) closed(s ledger.Share) ledger.Share {
-	return ledger.Share{Budget: s.Budget, UID: s.UID, Spec: s.Spec, Group: in.Group.ID, Least: in.Group.Least}
+	s = ledger.Share{Budget: s.Budget, UID: s.UID, Spec: s.Spec, Group: in.Group.ID, Least: in.Group.Least}
+	for _, site := range others(in.Group.Members, in.Self) {
+		s.Peers = append(s.Peers, ledger.PeerUnits{Site: string(site)})
+	}
+	return s
 }
 
 // ended reports whether the nonce has served: a peer has another one, or the book was put back from a copy, so that a
@@ -91,7 +95,7 @@ func (in *Input) ended(s ledger.Share) bool {
 	home := string(in.Group.Members[0])
 	return slices.ContainsFunc(s.Peers, func(known ledger.PeerUnits) bool {
 		r, heard := in.Peers[Site(known.Site)]
-		if !heard || r.Share.Nonce == "" {
+		if !heard || r.Share.Nonce == "" || known.Nonce == "" {
 			return false
 		}
 		took, _ := r.Share.Peer(string(in.Self))
