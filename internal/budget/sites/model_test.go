@@ -293,9 +293,7 @@ func (w *model) evict(s *site) bool {
 	if w.wrong == naive {
 		seen := s.used()
 		for _, other := range w.sites {
-			if r, heard := s.known[other.name]; heard && other != s {
-				seen += r.Reports[s.share().Group].Share.Base // what it showed as used
-			}
+			seen += s.known[other.name].Expected - s.known[other.name].Healthy
 		}
 		may = seen < s.number
 	}
