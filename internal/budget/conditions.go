@@ -33,6 +33,7 @@ const (
 	ReasonChildKept    = "PodDisruptionBudgetKept"    // there is a PodDisruptionBudget of the share
 	ReasonChildOther   = "OtherPodDisruptionBudget"   // another budget of the same pods keeps it away
 	ReasonChildRefused = "PodDisruptionBudgetRefused" // the API server, a quota or a policy takes none
+	ReasonChildNoSize  = "SizeUnknownToKubernetes"    // it lets no pod go, whatever the share is
 )
 
 // missedFor is how long a pod that went without a request to the guard counts against it.

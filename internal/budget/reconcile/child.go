@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,7 +63,7 @@ func (s *situation) hasChild() bool {
 // child brings the child of a budget in line with its shares. Before units are sent, it lets no more pods go than will
 // be right afterwards; after they were taken, it lets more go.
 func (r *Reconciler) child(ctx context.Context, s *situation, want limit, before bool) error {
-	if s.refused, s.evicts = "", false; !s.hasChild() {
+	if s.refused, s.sizeless, s.evicts = "", false, false; !s.hasChild() {
 		return nil
 	}
 	now := &policyv1.PodDisruptionBudget{}
@@ -71,6 +72,7 @@ func (r *Reconciler) child(ctx context.Context, s *situation, want limit, before
 		return fmt.Errorf("get PodDisruptionBudget %s: %w", client.ObjectKeyFromObject(s.divided), err)
 	}
 	found := err == nil
+	s.sizeless = found && s.covered.Budget.Expected > 0 && sizeless(now)
 	owned := found && metav1.IsControlledBy(now, s.divided)
 	if s.other, err = r.otherThan(ctx, s, found && !owned); err != nil {
 		return err
@@ -111,6 +113,13 @@ func (r *Reconciler) changeChild(ctx context.Context, s *situation, now *policyv
 // Kubernetes has counted by the present one.
 func evicts(child *policyv1.PodDisruptionBudget) bool {
 	return child.Status.ObservedGeneration != child.Generation || len(child.Status.DisruptedPods) > 0
+}
+
+// sizeless reports whether Kubernetes lets no pod of a child go because it cannot read how many pods their workloads want:
+// they have none, or one without the subresource scale.
+func sizeless(child *policyv1.PodDisruptionBudget) bool {
+	c := meta.FindStatusCondition(child.Status.Conditions, policyv1.DisruptionAllowedCondition)
+	return c != nil && c.Reason == policyv1.SyncFailedReason || child.Status.ObservedGeneration == child.Generation && child.Status.ExpectedPods == 0
 }
 
 // sure reports whether the newest book has a limit.
@@ -189,6 +198,10 @@ func (r *Reconciler) otherThan(ctx context.Context, s *situation, taken bool) (s
 // childCondition says whether the budget has its child.
 func (s *situation) childCondition() metav1.Condition {
 	c := metav1.Condition{Type: budget.ConditionChild, Status: metav1.ConditionTrue, Reason: budget.ReasonChildKept, Message: "PodDisruptionBudget " + s.divided.Name + " says what the share does."}
+	if s.sizeless {
+		c.Status, c.Reason = metav1.ConditionFalse, budget.ReasonChildNoSize
+		c.Message = fmt.Sprintf("PodDisruptionBudget %s lets no pod be evicted: Kubernetes cannot read how many pods there shall be. Use minAvailable, or no child.", s.divided.Name)
+	}
 	if s.other != "" {
 		c.Status, c.Reason = metav1.ConditionFalse, budget.ReasonChildOther
 		c.Message = fmt.Sprintf("There is no PodDisruptionBudget of the share: %s selects the same pods or has the name, and Kubernetes evicts no pod that has two.", s.other)

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,39 @@ func TestAChildThatIsRefused(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestAChildOfPodsWithoutAWorkload lets no pod be evicted with maxUnavailable, as Kubernetes counts; the condition says so. With
+// minAvailable it does what the share does.
+func TestAChildOfPodsWithoutAWorkload(t *testing.T) {
+	startReconciler(t)
+	env.StartControllers(t, "disruption-controller")
+	ns := env.Namespace(t)
+	pod := testenv.APod("db-0").In(ns).On("n1").Ready()
+	pod.Labels = map[string]string{"app": "db"}
+	env.Create(t, pod.Pod)
+	b := divided(ns, nil)
+	b.Spec.Federation, b.Spec.Child = []limpetv1alpha1.BudgetPeer{{Name: "db"}}, limpetv1alpha1.ChildPlain
+	env.Create(t, b)
+	shows := func(want metav1.ConditionStatus, reason string, allowed int32) {
+		t.Helper()
+		testenv.Eventually(t, func() error {
+			env.Patch(t, pod.Pod, fmt.Sprintf(`{"metadata":{"annotations":{"example.com/look":"%d"}}}`, time.Now().UnixNano())) // an event
+			var child policyv1.PodDisruptionBudget
+			if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(b), &child); err != nil {
+				return err
+			}
+			env.Read(t, client.ObjectKeyFromObject(b), b)
+			c := meta.FindStatusCondition(b.Status.Conditions, budget.ConditionChild)
+			if c == nil || c.Status != want || c.Reason != reason || child.Status.ObservedGeneration != child.Generation || child.Status.DisruptionsAllowed != allowed {
+				return fmt.Errorf("condition %+v, child %+v", c, child.Status)
+			}
+			return nil
+		})
+	}
+	shows(metav1.ConditionFalse, budget.ReasonChildNoSize, 0)
+	env.Patch(t, b, `{"spec":{"maxUnavailable":null,"minAvailable":0}}`)
+	shows(metav1.ConditionTrue, budget.ReasonChildKept, 1)
 }
 
 // TestAChildThatNoBudgetAsksForGoes was made just before its budget asked for none. One of a user stays.

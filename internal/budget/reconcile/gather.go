@@ -34,6 +34,7 @@ type situation struct {
 	namesake bool             // there is a PodDisruptionBudget of its name
 	other    string           // which other budget keeps the child away
 	refused  string           // why the API server takes no child
+	sizeless bool             // Kubernetes cannot read for the child how many pods the workloads want
 	evicts   bool             // the child may have permitted evictions that the facts lack
 	passed   time.Time        // of an offer
 	idle     bool             // for long no pod went, and no request waited
