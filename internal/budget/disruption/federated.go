@@ -98,7 +98,7 @@ func HeardOf(self, peer sites.Site, cluster string, b *limpetv1alpha1.Distribute
 		if len(s.Nonce) > longestNonce {
 			continue
 		}
-		r := sites.Report{Share: books.ShareOf(s), Short: s.Short}
+		r := sites.Report{Share: books.ShareOf(s), Short: s.Short, Pod: s.WaitingPod}
 		if s.WaitingSince != nil {
 			r.Since = s.WaitingSince.Time
 		}

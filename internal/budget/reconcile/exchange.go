@@ -50,7 +50,7 @@ func (s *situation) offered(last offer) offer {
 		return budget.Count(b, s.book, s.now).Allowed > 0
 	})
 	switch {
-	case !unit || s.waitingSince(s.book).IsZero():
+	case !unit || !s.waiting():
 		last.until = time.Time{}
 	case last.until.IsZero():
 		last.until = s.now.Add(keepsFor)
@@ -67,7 +67,7 @@ func (s *situation) offered(last offer) offer {
 // lastBusy is when a pod went or a request waited, if the last reconcile knew of a time; zero for never.
 func (s *situation) lastBusy(last time.Time) time.Time {
 	goes := func(p budget.Pod) bool { _, entered := s.book.Entries[p.UID]; return entered }
-	if last.IsZero() || !s.waitingSince(s.book).IsZero() || slices.ContainsFunc(s.covered.Budget.Pods, goes) {
+	if last.IsZero() || s.waiting() || slices.ContainsFunc(s.covered.Budget.Pods, goes) {
 		last = s.now
 	}
 	s.idle = s.now.Sub(last) >= idleAfter
@@ -169,24 +169,28 @@ func (s *situation) siteInput(book ledger.Book, g sites.Group, share ledger.Shar
 	whole := s.covered.Budget
 	whole.Sites = nil
 	n := budget.Count(whole, book, s.now)
+	since, pod := s.waits(book)
 	return sites.Input{
 		Self: s.covered.Budget.Sites.Self, Group: g, Share: share, Used: max(n.Total-n.Current, 0), Has: n.Current,
-		Certain: n.Unknown == "" && book.Knows(s.seen.Version), Since: s.waitingSince(book),
+		Certain: n.Unknown == "" && book.Knows(s.seen.Version), Since: since, Pod: pod,
 		Peers: sites.ReportsOf(s.covered.Budget.Sites.Peers, g.ID), Fresh: nonce, Idle: s.idle,
 	}
 }
 
-// waitingSince is when the oldest request for a pod of the budget was refused that may come again, as peers read it:
-// all sites must put requests in the same order.
-func (s *situation) waitingSince(book ledger.Book) (since time.Time) {
+// waits returns when the oldest request for a pod of the budget was refused that may come again, as peers read it, and that
+// pod: all sites must put requests in the same order.
+func (s *situation) waits(book ledger.Book) (since time.Time, pod string) {
 	for _, w := range book.Waiting {
 		covered := slices.ContainsFunc(s.covered.Budget.Pods, func(p budget.Pod) bool { return p.UID == w.UID })
 		if _, goes := book.Entries[w.UID]; covered && !goes && !w.Blocked && w.Waits(s.now) && w.Last.After(s.passed) && (since.IsZero() || w.Since.Before(since)) {
-			since = w.Since.Truncate(time.Second)
+			since, pod = w.Since.Truncate(time.Second), w.Pod
 		}
 	}
-	return since
+	return since, pod
 }
+
+// waiting reports whether a request waits for a unit.
+func (s *situation) waiting() bool { since, _ := s.waits(s.book); return !since.IsZero() }
 
 // showSites adds what peers read, and what they show, to a status.
 func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBudgetStatus) {
@@ -202,7 +206,7 @@ func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBud
 		if at := slices.IndexFunc(groups, func(g sites.Group) bool { return g.ID == share.Group }); at >= 0 {
 			report := sites.ReportOf(s.siteInput(s.book, groups[at], share, ""), share)
 			if shown.Short = report.Short; !report.Since.IsZero() {
-				shown.WaitingSince = &metav1.Time{Time: report.Since}
+				shown.WaitingSince, shown.WaitingPod = &metav1.Time{Time: report.Since}, report.Pod
 			}
 		}
 		status.Shares = append(status.Shares, shown)
@@ -225,7 +229,7 @@ func (s *situation) showSites(status *limpetv1alpha1.DistributedPodDisruptionBud
 // divides reports whether units may move soon.
 func (s *situation) divides() bool {
 	shares := ledger.SharesOf(s.book, s.pub.Name, string(s.pub.UID))
-	waits := !s.waitingSince(s.book).IsZero() || len(shares) == 0
+	waits := s.waiting() || len(shares) == 0
 	return s.covered.Budget.Sites != nil && (waits || slices.ContainsFunc(shares, func(of ledger.Share) bool { return !of.Open }))
 }
 

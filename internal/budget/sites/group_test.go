@@ -271,6 +271,27 @@ func TestWhoGetsAUnit(t *testing.T) {
 	}
 }
 
+// TestBudgetsOfTheSamePodsGiveAlike has two budgets over the same pods of one namespace, whose names come in another order. Two
+// requests of one second get the units of both budgets at the same pod.
+func TestBudgetsOfTheSamePodsGiveAlike(t *testing.T) {
+	for _, first := range []sites.Site{"b/shop/x", "b/shop/y"} {
+		in := sites.Input{Self: "a/shop/db", Certain: true, Peers: map[sites.Site]sites.Report{}}
+		in.Group = sites.Group{ID: "g", Members: []sites.Site{"a/shop/db", "b/shop/x", "b/shop/y"}, Number: 1}
+		in.Share = ledger.Share{Group: "g", Nonce: "n", Agreement: "z", Open: true, Base: 1}
+		for _, site := range in.Group.Members[1:] {
+			r := sites.Report{Share: ledger.Share{Group: "g", Nonce: string(site), Agreement: "z", Open: true}, Since: time.Unix(10, 0), Pod: "db-1"}
+			if site == first {
+				r.Pod = "db-0"
+			}
+			in.Peers[site] = r
+			in.Share.Peers = append(in.Share.Peers, ledger.PeerUnits{Site: string(site), Nonce: string(site)})
+		}
+		if to, _ := sites.Plan(in).Peer(string(first)); to.Sent != 1 {
+			t.Errorf("site %s, whose pod is the first by name, gets %d units", first, to.Sent)
+		}
+	}
+}
+
 // TestAShareThatAgreesHasRoom fills a book with shares that begin. Each has room when its peers have answered.
 func TestAShareThatAgreesHasRoom(t *testing.T) {
 	in := sites.Input{Self: "blue/shop/db", Certain: true, Fresh: strings.Repeat("n", 21)}

@@ -1,7 +1,10 @@
 package sites
 
 import (
+	"cmp"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/limpet-io/limpet/internal/platform/ledger"
@@ -12,8 +15,9 @@ type Report struct {
 	Share ledger.Share
 	// Short is how many pods are away beyond the share.
 	Short int32
-	// Since is when the oldest request was refused that waits for a unit; zero for none.
+	// Since is when the oldest request was refused that waits for a unit, and Pod the name of its pod; zero for none.
 	Since time.Time
+	Pod   string
 	// Spare is how many further pods may go there, and Has how many are available. ReportsOf sets both.
 	Spare, Has int32
 }
@@ -28,8 +32,9 @@ type Input struct {
 	Used, Has int32
 	// Certain tells that no pod counts as available that may be gone. Else nothing is sent, and no base is counted.
 	Certain bool
-	// Since is when the oldest request was refused here that waits for a unit; zero for none.
+	// Since is when the oldest request was refused here that waits for a unit, and Pod the name of its pod; zero for none.
 	Since time.Time
+	Pod   string
 	// Peers are the last known reports. A report may be old.
 	Peers map[Site]Report
 	// Fresh is a nonce that was never used.
@@ -48,7 +53,7 @@ func Spare(in Input, s ledger.Share) int32 {
 
 // ReportOf is what the site shows of a share.
 func ReportOf(in Input, s ledger.Share) Report {
-	r := Report{Share: s, Since: in.Since}
+	r := Report{Share: s, Since: in.Since, Pod: in.Pod}
 	if s.Agreement != "" {
 		r.Short = max(-Spare(in, s), 0)
 	}
@@ -195,12 +200,12 @@ func (in *Input) neediest(s ledger.Share, last bool) int {
 		if r.Share.Agreement != s.Agreement || onWay > 0 && onWay >= r.Short {
 			continue
 		}
-		n := need{short: r.Short > 0, since: r.Since, site: Site(known.Site)}
+		n := need{short: r.Short > 0, since: r.Since, site: Site(known.Site), pod: r.Pod}
 		if n.some() && (best < 0 || n.before(bestNeed)) {
 			best, bestNeed = i, n
 		}
 	}
-	if own := (need{since: in.Since, site: in.Self}); last && own.some() && own.before(bestNeed) {
+	if own := (need{since: in.Since, site: in.Self, pod: in.Pod}); last && own.some() && own.before(bestNeed) {
 		return -1
 	}
 	return best
@@ -211,11 +216,13 @@ type need struct {
 	short bool
 	since time.Time
 	site  Site
+	pod   string
 }
 
 func (n need) some() bool { return n.short || !n.since.IsZero() }
 
-// before orders needs in the same way at each site, whatever its clock shows.
+// before orders needs in the same way at each site, whatever its clock shows, and in the same way for all budgets of the same
+// pods: in one namespace by the pods, because the names of the budgets differ.
 func (n need) before(other need) bool {
 	switch {
 	case n.short != other.short:
@@ -223,5 +230,5 @@ func (n need) before(other need) bool {
 	case !n.since.Equal(other.since):
 		return !n.since.IsZero() && (other.since.IsZero() || n.since.Before(other.since))
 	}
-	return n.site < other.site
+	return cmp.Or(strings.Compare(path.Dir(string(n.site)), path.Dir(string(other.site))), strings.Compare(n.pod, other.pod), strings.Compare(string(n.site), string(other.site))) < 0
 }

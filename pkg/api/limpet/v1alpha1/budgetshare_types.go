@@ -66,6 +66,11 @@ type BudgetShare struct {
 	// waitingSince is when the oldest request was refused that waits for a unit. Only in a status.
 	// +optional
 	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
+
+	// waitingPod is the pod that it is for. Only in a status.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	WaitingPod string `json:"waitingPod,omitempty"`
 }
 
 // PeerUnits are the units that went to a peer, and came from it, since the beginning of an agreement.
