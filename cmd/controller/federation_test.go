@@ -23,9 +23,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
 
 // land is a cluster with a controller of its own. Others reach it through a relay.
@@ -85,11 +87,13 @@ func (l *land) writePeers(t *testing.T, all []*land) {
 // budget is that of the pods with the label app=db, which names all budgets of the team.
 func (w *team) budget(at int, edit func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec)) *limpetv1alpha1.DistributedPodDisruptionBudget {
 	b := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: w.in[at], Name: w.title()}}
-	b.Spec.Selector, b.Annotations = &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.title()}}, w.asks
+	b.Annotations = map[string]string{policyv1beta1.AnnotationFailurePolicy: "Closed"} // a busy machine answers late
+	if w.open {
+		b.Annotations = nil
+	}
+	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.title()}}
 	for i, l := range w.lands {
-		if w.names == nil || w.names(at, i) {
-			b.Spec.Federation = append(b.Spec.Federation, limpetv1alpha1.BudgetPeer{Cluster: l.name, Namespace: w.in[i], Name: w.title()})
-		}
+		b.Spec.Federation = append(b.Spec.Federation, limpetv1alpha1.BudgetPeer{Cluster: l.name, Namespace: w.in[i], Name: w.title()})
 	}
 	edit(&b.Spec)
 	return b
@@ -100,11 +104,10 @@ type team struct {
 	lands []*land
 	in    []string // namespaces
 	size  int      // pods of each budget
-	// names tells whether one budget names another; nil for all.
-	names func(a, b int) bool
 	pods  [][]*corev1.Pod
-	asks  map[string]string // annotations of the budgets
-	name  string            // of the budgets and of the label app; "" for db, in namespaces that do not exist yet
+	open  bool   // pods go while no controller answers
+	name  string // of the budgets and of the label app; "" for db, in namespaces that do not exist yet
+	node  string // of the pods; "" for n1
 
 	budgets []*limpetv1alpha1.DistributedPodDisruptionBudget // as they were made
 	went    []atomic.Int32                                   // evictions at each site
@@ -137,7 +140,7 @@ func (w *team) fill(t *testing.T, edit func(*limpetv1alpha1.DistributedPodDisrup
 		l.env.Create(t, set.StatefulSet)
 		var pods []*corev1.Pod
 		for i := range w.size {
-			pod := testenv.APod(fmt.Sprint(w.title(), "-", i)).In(ns).OwnedBy(set.StatefulSet).On("n1").Ready()
+			pod := testenv.APod(fmt.Sprint(w.title(), "-", i)).In(ns).OwnedBy(set.StatefulSet).On(cmp.Or(w.node, "n1")).Ready()
 			pod.Labels = map[string]string{"app": w.title()}
 			w.put(t, l, pod.Pod)
 			pods = append(pods, pod.Pod)
@@ -246,6 +249,32 @@ func atLeast(n int32) func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
 	return func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) { s.MinAvailable = new(intstr.FromInt32(n)) }
 }
 
+// as gives the budgets of a team the specs of others, one after the other.
+func as(others ...limpetv1alpha1.DistributedPodDisruptionBudget) func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+	next := -1
+	return func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
+		next++
+		others[next%len(others)].Spec.DeepCopyInto(s)
+	}
+}
+
+// examples reads the budgets of a manifest for users.
+func examples(t *testing.T, name string) (all []limpetv1alpha1.DistributedPodDisruptionBudget) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/examples/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range strings.Split(string(text), "\n---\n") {
+		var b limpetv1alpha1.DistributedPodDisruptionBudget
+		if err := yaml.UnmarshalStrict([]byte(one), &b); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
 func atMostOne(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
 	s.MaxUnavailable = new(intstr.FromInt32(1))
 }
@@ -257,12 +286,12 @@ func atMostOne(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
 //	2 and 4  one pod in each cluster in turn              one unit goes round
 //	5        a suspended budget                           budgets that are gone
 //	6        each cluster evicts everything               everything is evicted at once
-//	7 and 8  a probe says whether a pod is well           a pod that is lost: a readiness gate says it
+//	7 and 8  a probe says whether a pod is well           a pod that is lost: the kubelet says it
 //	9        a pod waits until its preparation is over    TestHooksAsOpenKruiseHasThem
 func TestBudgetsOverClusters(t *testing.T) {
 	lands := startLands(t, "blue", "green", "red")
 	counted := followShares(t, lands)
-	for name, edit := range map[string]func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec){"min": atLeast(8), "max": atMostOne} {
+	for name, edit := range map[string]func(*limpetv1alpha1.DistributedPodDisruptionBudgetSpec){"min": as(examples(t, "clusters")...), "max": atMostOne} {
 		t.Run(name, func(t *testing.T) {
 			w := newTeam(t, name, lands, edit)
 			defer budgetsKept(t, w)
@@ -404,24 +433,24 @@ func (w *team) cut(t *testing.T) {
 
 // ringOverLands has nine positions of one pod, each in the next land, of which each names the two before and the two
 // behind it, and wants four of five pods. Three may be away at once; and when all are evicted together, two neighbours
-// never are.
+// never are. The first land has all units at the beginning: it is the home of each pair that it is in.
 func ringOverLands(t *testing.T, lands []*land) {
-	const positions = 9
-	near := func(a, b int) bool {
-		d := (a - b + positions) % positions
-		return d <= 2 || d >= positions-2
+	ring := examples(t, "ring")
+	positions := len(ring)
+	w := &team{size: 1}
+	for i, b := range ring {
+		if b.Labels["cluster"] != lands[i%3].name {
+			t.Fatalf("position %s is in cluster %s", b.Namespace, b.Labels["cluster"])
+		}
+		w.lands, w.in = append(w.lands, lands[i%3]), append(w.in, b.Namespace)
 	}
-	w := &team{size: 1, names: near}
-	for i := range positions {
-		w.lands, w.in = append(w.lands, lands[i%3]), append(w.in, fmt.Sprintf("%d0", i))
-	}
-	w.fill(t, atLeast(4))
+	w.fill(t, as(ring...))
 	defer budgetsKept(t, w)
 	w.settle(t)
-	w.draw(t, "a ring over clusters")
-	for i := 0; i < positions; i += 3 {
-		w.goes(t, i, 0)
-		w.draw(t, fmt.Sprintf("position %d0 went", i))
+	w.draw(t, "a ring over clusters", "◎●●◎●●◎●●")
+	for i, marks := range []string{"○●●◎●●◎●●", "○●●○●●◎●●", "○●●○●●○●●"} {
+		w.goes(t, 3*i, 0)
+		w.draw(t, fmt.Sprintf("position %d0 went", 3*i), marks)
 	}
 	for i := 0; i < positions; i += 3 {
 		w.stays(t, i+1, 0, "")
@@ -507,7 +536,7 @@ func TestBudgetsOverNamespaces(t *testing.T) {
 	r.waitReady(t)
 	here := &land{name: "", env: env, replica: r}
 	w := &team{lands: []*land{here, here}, in: []string{"shop-a", "shop-b"}, size: perLand}
-	w.fill(t, atMostOne)
+	w.fill(t, as(examples(t, "namespaces")...))
 	defer budgetsKept(t, w)
 	w.settle(t)
 	t.Log(legend)

@@ -27,7 +27,7 @@ func TestChildrenOfBudgets(t *testing.T) {
 	r.waitReady(t)
 	env.StartControllers(t, "disruption-controller")
 	here := &land{name: "", env: env, replica: r}
-	w := &team{lands: []*land{here, here}, in: []string{"child-a", "child-b"}, size: perLand}
+	w := &team{lands: []*land{here, here}, in: []string{"child-a", "child-b"}, size: perLand, open: true}
 	w.fill(t, func(s *limpetv1alpha1.DistributedPodDisruptionBudgetSpec) {
 		atMostOne(s)
 		s.Child, s.PartitionPolicy = limpetv1alpha1.ChildPlain, limpetv1alpha1.PartitionReserved

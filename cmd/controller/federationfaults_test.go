@@ -130,7 +130,6 @@ func slowPeers(t *testing.T, lands []*land) {
 // killed evicts everything while one controller after the other is killed and starts again. Without an answer no pod goes.
 func killed(t *testing.T, lands []*land) {
 	w := &team{lands: lands, in: []string{"killed", "killed", "killed"}, size: perLand}
-	w.asks = map[string]string{policyv1beta1.AnnotationFailurePolicy: "Closed"}
 	w.fill(t, atMostOne)
 	defer budgetsKept(t, w)
 	w.settle(t)
@@ -179,7 +178,7 @@ func TestManyGroupsOverClusters(t *testing.T) {
 	}
 	var teams []*team
 	for i := range groups {
-		w := &team{lands: lands, in: []string{"many", "many", "many"}, size: 1, name: fmt.Sprint("g", i)}
+		w := &team{lands: lands, in: []string{"many", "many", "many"}, size: 1, name: fmt.Sprint("g", i), node: fmt.Sprint("n", i%10)}
 		w.fill(t, atMostOne)
 		teams = append(teams, w)
 	}

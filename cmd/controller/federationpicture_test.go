@@ -1,9 +1,11 @@
 package main
 
 import (
-	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/platform/workload"
+	"github.com/limpet-io/limpet/internal/testenv"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	policyv1beta1 "github.com/limpet-io/limpet/pkg/api/policy/v1beta1"
 )
@@ -19,23 +22,36 @@ import (
 // The pods of a picture: make demo-federation prints them.
 const (
 	markAway, markMayGo, markStays = "○", "◎", "●"
+	markUnknown                    = "?" // the guard has not answered
 	legend                         = "○ away, ◎ may go now, ● stays, or asks for a unit first"
 )
 
-// draw logs what each pod of each site may do, and returns the marks.
-func (w *team) draw(t *testing.T, step string) string {
+// draw logs what each pod of each site may do. Where a picture is wanted, it waits for that.
+func (w *team) draw(t *testing.T, step string, want ...string) {
+	t.Helper()
+	testenv.Within(t, time.Minute, func() error {
+		text, marks := w.picture(t)
+		if strings.Contains(marks, markUnknown) || want != nil && !slices.Contains(want, marks) {
+			return fmt.Errorf("%s: %s, want %s", step, text, want)
+		}
+		t.Logf("%-28s %s", step, text)
+		return nil
+	})
+}
+
+// picture is what each pod of each site may do, with the names of the sites and without.
+func (w *team) picture(t *testing.T) (text, all string) {
 	t.Helper()
 	var picture []string
 	for at := range w.lands {
-		marks := cmp.Or(w.lands[at].name+"/", "") + w.in[at] + " "
+		marks := ""
 		for pod := range w.pods[at] {
 			marks += w.mark(t, at, pod)
 		}
-		picture = append(picture, marks)
+		picture = append(picture, strings.TrimPrefix(w.lands[at].name+"/"+w.in[at]+" "+marks, "/"))
+		all += marks
 	}
-	text := strings.TrimPrefix(strings.Join(picture, "  "), "/")
-	t.Logf("%-28s %s", step, strings.ReplaceAll(text, "  /", "  "))
-	return text
+	return strings.Join(picture, "  "), all
 }
 
 // mark tells what one pod may do. A dry run asks no peer for a unit.
@@ -52,8 +68,7 @@ func (w *team) mark(t *testing.T, at, pod int) string {
 	case apierrors.IsTooManyRequests(err):
 		return markStays
 	}
-	t.Error(err)
-	return "?"
+	return markUnknown
 }
 
 // ringInOneObject is a StatefulSet of nine pods, each of which is a place: of three neighbours two stay.
@@ -71,8 +86,6 @@ func ringInOneObject(t *testing.T, here *land) {
 		if i > 0 {
 			w.goes(t, 0, 3*(i-1))
 		}
-		if got := w.draw(t, "a ring in one object"); !strings.HasSuffix(got, " "+marks) {
-			t.Errorf("%s, want %s", got, marks)
-		}
+		w.draw(t, "a ring in one object", marks)
 	}
 }
