@@ -2,6 +2,7 @@ package sites_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 // model is some sites with pods. What a site shows others is a copy of its book, and what it knows of them a copy of
 // what they showed at any time. In half of the walks a PodDisruptionBudget counts, too, and in half a site is declared
-// gone and named again.
+// gone and named again. In some the sites have children, by which pods go while no guard answers.
 type model struct {
 	random *rand.Rand
 	least  bool
@@ -29,6 +30,7 @@ type model struct {
 	idle   func() bool
 	wrong  mistake
 	lost   bool       // a pod was lost: from then on more pods may be away than the number says
+	child  bool       // the sites have children, as internal/budget/reconcile keeps them
 	parts  bool       // sites are declared gone
 	apart  sites.Site // the one that was, until all have agreed again; "" for none
 }
@@ -46,6 +48,8 @@ type site struct {
 	from    []ledger.Share
 	before  []ledger.Share // the last write
 	cut     bool
+	child   int32  // how many pods the child says that may be away
+	counted int32  // by what Kubernetes has counted
 	nonce   string // of the last agreement that was open here
 }
 
@@ -64,6 +68,8 @@ const (
 	opensAlone    mistake = "the home opens before all have closed"
 	keepsShare    mistake = "a site keeps its share when its number changes"
 	ignoresPlain  mistake = "the share of a PodDisruptionBudget is not taken from the number"
+	shrinksLate   mistake = "a unit is sent before the child lets fewer pods go"
+	uncounted     mistake = "a unit is sent before Kubernetes has counted by the child"
 	expires       mistake = "what was sent is taken back after a time, if the peer has not shown that it took it"
 )
 
@@ -215,7 +221,34 @@ func (w *model) plan(s *site) {
 	if len(groups) == 0 && w.wrong == keepsShare {
 		next = s.shares
 	}
+	if before := may(s.shares); w.child && w.wrong != shrinksLate {
+		after := min(may(next), before)
+		if s.child = min(s.child, after); after < before && s.counted != s.child && w.wrong != uncounted {
+			s.planned = nil // the next plan knows the pods that the child let go
+			return
+		}
+	}
 	s.planned, s.from = next, s.shares
+}
+
+// may is how many pods may be away by shares, and by their child.
+func may(shares []ledger.Share) int32 {
+	least := int32(math.MaxInt32)
+	for _, share := range shares {
+		if least = min(least, max(share.Number(), 0)); !share.Open {
+			return 0
+		}
+	}
+	return least * int32(min(len(shares), 1))
+}
+
+// follow brings the child of a site in line with its book, or lets Kubernetes count by the child.
+func (w *model) follow(s *site) {
+	if w.random.IntN(2) == 0 {
+		s.counted = s.child
+	} else if s.planned == nil || w.wrong == shrinksLate {
+		s.child = may(s.shares)
+	}
 }
 
 // shareOf is the share of a group, or one that begins.
@@ -340,8 +373,12 @@ func nonces(of []ledger.PeerUnits) (fresh []ledger.PeerUnits) {
 
 // exchange lets a site plan and write, and all others read it.
 func (w *model) exchange(s *site) {
-	w.plan(s)
+	for range 2 { // the first plan may wait for the child
+		w.plan(s)
+		s.counted = s.child
+	}
 	w.store(s)
+	s.child, s.counted = may(s.shares), may(s.shares)
 	s.shown = append(s.shown, w.shows(s))
 	for _, other := range w.sites {
 		if other != s && !other.cut {

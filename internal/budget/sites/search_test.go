@@ -26,8 +26,16 @@ func (w *model) step() error {
 		w.store(s)
 	case n < 105:
 		s.shown = append(s.shown, w.shows(s))
-	case n < 155:
+	case n < 153:
 		w.read(s, other)
+	case n < 155 && w.child:
+		w.follow(s)
+	case n >= 180 && n < 190 && w.child: // no guard answers, and the child alone lets a pod go
+		if i := slices.Index(s.pods, true); i >= 0 && s.used() < s.counted {
+			if s.pods[i] = false; !w.lost && w.away() > w.most() {
+				return fmt.Errorf("%d pods are away, and %d may be", w.away(), w.most())
+			}
+		}
 	case n < 190 || n >= 300:
 		if w.evict(s) && !w.lost && w.away() > w.most() {
 			return fmt.Errorf("%d pods are away, and %d may be", w.away(), w.most())
@@ -36,7 +44,7 @@ func (w *model) step() error {
 		if i := slices.Index(s.pods, false); i >= 0 {
 			s.pods[i] = true
 		}
-	case n < 197:
+	case n < 197 && !w.child: // a book that is lost forgets what its child has let go
 		w.lose(s)
 	case n < 198:
 		s.cut = !s.cut
@@ -192,6 +200,7 @@ func walk(seed uint64, wrong mistake) error {
 			s.number = 2 // one of them for the PodDisruptionBudget
 		}
 	}
+	w.child = !w.least && seed/16%2 == 0
 	for i := range 9 * random.IntN(2) { // half of the walks begin in an agreement
 		w.exchange(w.sites[i%3])
 	}
@@ -212,7 +221,7 @@ func TestSearch(t *testing.T) {
 }
 
 func TestSearchFindsMistakes(t *testing.T) {
-	for _, wrong := range []mistake{takesTwice, keepsNonce, noCompare, takesBefore, countsNothing, naive, losesCounters, opensAlone, keepsShare, ignoresPlain, expires} {
+	for _, wrong := range []mistake{takesTwice, keepsNonce, noCompare, takesBefore, countsNothing, naive, losesCounters, opensAlone, keepsShare, ignoresPlain, expires, shrinksLate, uncounted} {
 		found := uint64(0)
 		for found < 20_000 && walk(found, wrong) == nil {
 			found++
