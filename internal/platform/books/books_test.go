@@ -93,7 +93,7 @@ func TestDecisionIsKept(t *testing.T) {
 	ns, b := env.Namespace(t), replica(t)
 	e := entry("pod-1")
 	e.Version, e.Generation, e.Restarts = "17", 3, 5
-	asked := ledger.Waiting{UID: "u", Pod: "p", By: "drainer", ByWorkload: true, Since: time.Unix(5, 6000), Last: time.Unix(7, 8000)}
+	asked := ledger.Waiting{UID: "u", Pod: "p", By: "drainer", ByWorkload: true, Blocked: true, Since: time.Unix(5, 6000), Last: time.Unix(7, 8000)}
 	noted := ledger.Decision{Time: time.Unix(9, 1000), Pod: "p", Vector: "evict", Verdict: "Refused", Reason: "BudgetExhausted", By: "drainer", Budgets: []string{"web"}}
 	mustDecide(t, b, ns, func(book ledger.Book) (ledger.Book, bool) {
 		book, _ = ledger.Take(book, e)
