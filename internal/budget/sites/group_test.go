@@ -313,7 +313,7 @@ func TestAShareThatAgreesHasRoom(t *testing.T) {
 	}
 	t.Logf("a book has room for %d budgets of three sites", len(book.Shares))
 	for _, s := range book.Shares {
-		fits := false
+		var fits bool
 		agrees.Budget = s.Budget
 		if book, fits = ledger.PutShares(book, s.Budget, []ledger.Share{agrees}); !fits {
 			t.Fatalf("share %s has no room when its peers answer", s.Budget)
