@@ -265,7 +265,7 @@ func examples(t *testing.T, name string) (all []limpetv1alpha1.DistributedPodDis
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range strings.Split(string(text), "\n---\n") {
+	for one := range strings.SplitSeq(string(text), "\n---\n") {
 		var b limpetv1alpha1.DistributedPodDisruptionBudget
 		if err := yaml.UnmarshalStrict([]byte(one), &b); err != nil {
 			t.Fatal(err)
