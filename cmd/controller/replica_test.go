@@ -86,9 +86,13 @@ func startReplicaWith(t *testing.T, kubeconfig string, flags ...string) *replica
 	t.Helper()
 	r := &replica{webhook: testenv.FreeAddress(t), health: testenv.FreeAddress(t), metrics: testenv.FreeAddress(t)}
 	_, port, _ := net.SplitHostPort(r.webhook)
+	mounted := t.TempDir() // the rotator gives up after some ten minutes where no Secret is mounted
+	if err := os.WriteFile(filepath.Join(mounted, "tls.crt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r.args = []string{
 		"--webhook-port=" + port, "--health-address=" + r.health,
-		"--metrics-address=" + r.metrics, "--dns-names=localhost", "--cert-dir=" + t.TempDir(),
+		"--metrics-address=" + r.metrics, "--dns-names=localhost", "--cert-dir=" + mounted,
 	}
 	r.args = append(r.args, flags...)
 	r.env = []string{replicaVar + "=1", "KUBECONFIG=" + kubeconfig}
