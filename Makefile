@@ -45,7 +45,7 @@ test-unit: build assets ## Run those of make test that need no three-node cluste
 test-e2e: build ## Run those of make test that need a three-node cluster
 	test/run.sh e2e
 
-test-versions: build ## Run the tests with API servers against Kubernetes 1.30, 1.32 and 1.34; MINORS="1.30" takes one
+test-versions: build ## Run the tests with API servers against Kubernetes 1.30, 1.32, 1.34 and 1.37; MINORS="1.30" takes one
 	test/run.sh versions
 
 test-upgrade: root build ## Upgrade from an earlier commit (FROM=COMMIT) and back, in every order; writes docs/operate/runs/upgrade.md

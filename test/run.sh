@@ -5,7 +5,7 @@
 #   e2e    the promises to users on such a cluster
 #   test   both
 #   all    both with what is rare and long, which `go test -short` leaves out, and with the race detector
-#   versions   with the API server, the scheduler and the controllers of each earlier Kubernetes; MINORS="1.30" takes one
+#   versions   with the API server, the scheduler and the controllers of each other Kubernetes; MINORS="1.30" takes one
 set -uo pipefail
 cd "$(dirname "$0")/.."
 suite=${1:-} go=${GO:-go} logs=bin/logs beside=
@@ -21,7 +21,7 @@ test) parts=("${unit[@]}" "${e2e[@]}") ;;
 all) parts=("${unit[@]}" "${e2e[@]}" "${long[@]}") ;;
 versions)
 	parts=()
-	for minor in ${MINORS:=1.30 1.32 1.34}; do parts+=("kubernetes/$minor"); done
+	for minor in ${MINORS:=1.30 1.32 1.34 1.37}; do parts+=("kubernetes/$minor"); done
 	;;
 *)
 	echo "test/run.sh: there is no suite '$suite'; unit, e2e, test, all and versions are the suites" >&2
@@ -142,17 +142,39 @@ together() {
 	wait "$beside"
 }
 
-# earlier MINOR runs the packages that start API servers with the programs of another Kubernetes.
-earlier() {
+# other MINOR runs the packages that start API servers with the programs of another Kubernetes.
+other() {
 	export LIMPET_KUBERNETES=$1 LIMPET_PROGRAMS=$PWD/bin/kubernetes-$1
 	# shellcheck disable=SC2046 # names without spaces
 	bin/limpet-cluster assets --dir "$LIMPET_PROGRAMS" $(sed 's/#.*//' test/programs/programs.txt) &&
-		tests . -timeout 40m -p "$(($(nproc) + 1))" $(others)
+		tests . -v -timeout 40m -p "$(($(nproc) + 1))" $(others)
+}
+
+# versions_page writes what the last part of each version says.
+versions_page() {
+	printf '# API server tests with other versions of Kubernetes\n\nWritten by `make test-versions`, at commit %s.\n\n' "$(git describe --always --dirty)"
+	printf '| Kubernetes | result | minutes | packages | tests passed | failed | skipped |\n|---|---|---|---|---|---|---|\n'
+	local minor log result minutes
+	for minor in $MINORS; do
+		log=$logs/kubernetes-$minor.log
+		read -r _ result minutes _ <"$logs/kubernetes-$minor.result"
+		count() { grep -cE -- "$1" "$log"; }
+		printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$minor" "$result" "$minutes" "$(count '^ok ')" \
+			"$(count '^ *--- PASS')" "$(count '^ *--- FAIL')" "$(count '^ *--- SKIP')"
+	done
+	printf '\nTests that are skipped, and why:\n\n'
+	for minor in $MINORS; do
+		awk -v minor="$minor" '/_test.go:[0-9]+: / { said = $0; sub(/^.*_test.go:[0-9]+: /, "", said) }
+			/^ *--- SKIP/ { print "* " minor ", `" $3 "`: " said }' "$logs/kubernetes-$minor.log"
+	done | sort -u
 }
 
 began=$SECONDS
 case $suite in
-versions) for minor in $MINORS; do part "kubernetes/$minor" earlier "$minor"; done ;;
+versions)
+	for minor in $MINORS; do part "kubernetes/$minor" other "$minor"; done
+	versions_page >docs/operate/runs/versions.md
+	;;
 unit)
 	limpet
 	nodes

@@ -35,7 +35,7 @@ type Builder struct {
 	Cache string
 	// Modules holds the build modules.
 	Modules Modules
-	// Kubernetes is the minor version of Kubernetes, such as 1.30; the newest without one.
+	// Kubernetes is the minor version of Kubernetes, such as 1.30; the usual one without it.
 	Kubernetes string
 	// Progress is told what is built and for how long.
 	Progress Progress

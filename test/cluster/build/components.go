@@ -45,12 +45,12 @@ const (
 	crioVersion          = "v1.34.0" // the newest of which all modules are on the proxy
 )
 
-// KubernetesVar is the environment variable that names an earlier minor version of Kubernetes, such as 1.30.
+// KubernetesVar is the environment variable that names another minor version of Kubernetes, such as 1.30.
 const KubernetesVar = "LIMPET_KUBERNETES"
 
-// earlier are the other versions of Kubernetes that can be built, by their minor version: the oldest that Limpet supports, and some
-// between. Of each minor this is the last patch of which all modules are on the proxy.
-var earlier = map[string]string{"1.30": "v1.30.14", "1.32": "v1.32.2", "1.34": "v1.34.4"}
+// others are the other versions of Kubernetes that can be built, by their minor version: the oldest that Limpet supports, some
+// between, and the newest. Of each minor this is the last patch of which all modules are on the proxy.
+var others = map[string]string{"1.30": "v1.30.14", "1.32": "v1.32.2", "1.34": "v1.34.4", "1.37": "v1.37.2"}
 
 // components lists the slowest first, so that its progress is what one sees.
 var components = []component{
@@ -111,21 +111,21 @@ func kubernetes(version, module string) component {
 func (c component) file() string { return cmp.Or(c.module, c.name) }
 
 // needed returns the components that every cluster needs, and those that are named as well, with the named minor version of
-// Kubernetes; the newest without a name.
+// Kubernetes; the usual one without a name.
 func needed(minor string, more ...string) ([]component, error) {
 	all := slices.DeleteFunc(slices.Clone(components), func(c component) bool { return c.onDemand && !slices.Contains(more, c.name) })
 	if minor == "" || strings.HasPrefix(kubernetesVersion, "v"+minor+".") {
 		return all, nil
 	}
-	version, known := earlier[minor]
+	version, known := others[minor]
 	if !known {
-		return nil, fmt.Errorf("%s is %q; %s, or nothing for %s, can be built", KubernetesVar, minor, strings.Join(slices.Sorted(maps.Keys(earlier)), ", "), kubernetesVersion)
+		return nil, fmt.Errorf("%s is %q; %s, or nothing for %s, can be built", KubernetesVar, minor, strings.Join(slices.Sorted(maps.Keys(others)), ", "), kubernetesVersion)
 	}
 	all[slices.IndexFunc(all, func(c component) bool { return c.name == "kubernetes" })] = kubernetes(version, moduleOf(minor))
 	return all, nil
 }
 
-// moduleOf returns the name of the build module of an earlier version of Kubernetes.
+// moduleOf returns the name of the build module of another version of Kubernetes.
 func moduleOf(minor string) string { return "kubernetes" + strings.ReplaceAll(minor, ".", "") }
 
 // kubernetesStamp sets the version that the API server and the nodes report; the
@@ -150,8 +150,8 @@ func ComponentVersions() []string {
 	for _, c := range components {
 		all = append(all, c.name+" "+c.version)
 	}
-	for _, minor := range slices.Sorted(maps.Keys(earlier)) {
-		all = append(all, fmt.Sprintf("kubernetes %s with %s=%s", earlier[minor], KubernetesVar, minor))
+	for _, minor := range slices.Sorted(maps.Keys(others)) {
+		all = append(all, fmt.Sprintf("kubernetes %s with %s=%s", others[minor], KubernetesVar, minor))
 	}
 	return all
 }

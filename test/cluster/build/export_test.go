@@ -11,10 +11,10 @@ var (
 	Kept  = kept
 )
 
-// all are the components, with the earlier versions of Kubernetes.
+// all are the components, with the other versions of Kubernetes.
 func all() []component {
 	all := slices.Clone(components)
-	for minor, version := range earlier {
+	for minor, version := range others {
 		all = append(all, kubernetes(version, moduleOf(minor)))
 	}
 	return all

@@ -35,15 +35,15 @@ func TestAClusterNeedsWhatItAsksFor(t *testing.T) {
 	}
 }
 
-func TestAnEarlierKubernetesTakesThePlaceOfTheNewest(t *testing.T) {
+func TestAnotherKubernetesTakesThePlaceOfTheUsualOne(t *testing.T) {
 	all, err := needed("1.30")
 	if err != nil || all[0].version != "v1.30.14" || all[0].file() != "kubernetes130" {
 		t.Errorf("components with Kubernetes 1.30: %+v, %v", all, err)
 	}
 	if all, err = needed("1.36"); err != nil || all[0].file() != "kubernetes" {
-		t.Errorf("components with the newest Kubernetes, by its name: %+v, %v", all, err)
+		t.Errorf("components with the usual Kubernetes, by its name: %+v, %v", all, err)
 	}
-	if _, err := needed("1.29"); err == nil || !strings.Contains(err.Error(), `LIMPET_KUBERNETES is "1.29"; 1.30, 1.32, 1.34, or nothing for v1.36.3`) {
+	if _, err := needed("1.29"); err == nil || !strings.Contains(err.Error(), `LIMPET_KUBERNETES is "1.29"; 1.30, 1.32, 1.34, 1.37, or nothing for v1.36.3`) {
 		t.Errorf("components with a version that cannot be built: %v", err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 // TestFlannelChangesOverAndBack makes the changes of docs/operate/install.md for flannel, with both of its backends:
 // n1 and n2 are a network of host-gw, n3 and n4 are one of vxlan. Pods that run must not notice, and no address is
-// given twice, though the cursor of each plugin is set back to addresses that are in use. Between the changes, addresses follow.
+// given twice, though the cursor of each plugin is set back to addresses that are in use. Between the changes, addresses follow;
+// in the end also from a node that is off.
 func TestFlannelChangesOverAndBack(t *testing.T) {
 	b := up(t)
 	networks := []*network{
@@ -41,6 +42,7 @@ func TestFlannelChangesOverAndBack(t *testing.T) {
 	each(t, "addresses follow", networks, (*network).follow)
 	each(t, "change back", networks, (*network).changeBack)
 	each(t, "nothing is left", networks, (*network).end)
+	each(t, "a node is dead", networks, (*network).survive)
 	if found := duplicates.Stop(); len(found) > 0 {
 		t.Errorf("two running pods had the same address: %v", found)
 	}

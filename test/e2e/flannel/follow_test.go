@@ -13,6 +13,9 @@ import (
 	"github.com/limpet-io/limpet/test/e2e/bed"
 )
 
+// outOfService is the taint by which a person says that a node is off.
+const outOfService = "node.kubernetes.io/out-of-service"
+
 // follower is a StatefulSet whose addresses follow its pods.
 const follower = `apiVersion: apps/v1
 kind: StatefulSet
@@ -32,41 +35,97 @@ spec:
       containers: [{name: main, image: "cilium/echoserver:latest", imagePullPolicy: IfNotPresent}]
 `
 
-// follow drains a node under pods whose addresses follow them. Each keeps its address on the other node, and answers there: to the
-// pods and to the host of both nodes, who see each other's addresses. Then all go home.
+// follow drains each node in turn under pods whose addresses follow them. Each keeps its address on the other node, and answers
+// there: to the pods and to the host of both nodes, who see each other's addresses. Then all go home.
 func (n *network) follow(t *testing.T) {
+	before := n.followers(t)
+	for _, from := range n.nodes {
+		begin := time.Now()
+		kubectl(t, n.bed, "drain", from, "--ignore-daemonsets", "--pod-selector=app=follow-"+n.backend, "--timeout=60s")
+		n.keepAddresses(t, from, begin, before, n.podsOf(t, n.backend, 8))
+		kubectl(t, n.bed, "uncordon", from)
+		n.goHome(t, before)
+	}
+	kubectl(t, n.bed, "delete", "statefulset", "follow-"+n.backend, "--timeout=60s")
+}
+
+// survive powers a node off, until a person says that it is dead. The addresses of its pods go along, though agents and controllers
+// are killed meanwhile. The node returns, and so do the pods.
+func (n *network) survive(t *testing.T) {
+	n.patch(t)
+	before, dead := n.followers(t), n.nodes[1]
+	if err := n.bed.Cluster.PowerOff(dead); err != nil {
+		t.Fatal(err)
+	}
+	await(t, dead+" to be NotReady", func(ctx context.Context) (bool, string) {
+		said, err := n.bed.Kubectl(ctx, "get", "node", dead, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		return said == "Unknown", fmt.Sprint(said, err)
+	})
+	begin := time.Now()
+	kubectl(t, n.bed, "taint", "nodes", dead, outOfService+"=nodeshutdown:NoExecute")
+	kubectl(t, n.bed, "delete", "pod", "-n", "limpet-system", "-l", "app.kubernetes.io/name in (limpet-agent,limpet-controller)", "--field-selector=spec.nodeName="+n.nodes[0], "--wait=false")
+	n.keepAddresses(t, dead, begin, before, before)
+	if err := n.bed.Cluster.PowerOn(dead); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, n.bed, "wait", "--for=condition=Ready", "node/"+dead, "--timeout=120s")
+	kubectl(t, n.bed, "taint", "nodes", dead, outOfService+"-")
+	n.goHome(t, before)
+}
+
+// followers makes pods whose addresses follow them, and returns them by name.
+func (n *network) followers(t *testing.T) map[string]corev1.Pod {
+	t.Helper()
 	if _, err := n.bed.KubectlIn(t.Context(), fmt.Sprintf(follower, n.backend), "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
-	before := n.podsOf(t, "follow-"+n.backend, 4)
-	n.awaitShown(t, before)
-	from := n.nodes[0]
-	begin, moved := time.Now(), 0
-	kubectl(t, n.bed, "drain", from, "--ignore-daemonsets", "--pod-selector=app=follow-"+n.backend, "--timeout=60s")
+	pods := n.podsOf(t, "follow-"+n.backend, 4)
+	n.awaitShown(t, pods)
+	return pods
+}
+
+// keepAddresses waits until no follower is on a node, and fails unless each has the address of before, and answers.
+func (n *network) keepAddresses(t *testing.T, left string, begin time.Time, before, askers map[string]corev1.Pod) {
+	t.Helper()
 	after := n.podsOf(t, "follow-"+n.backend, 4)
-	ready := time.Since(begin)
-	askers := n.podsOf(t, n.backend, 8)
+	ready, moved := time.Since(begin), 0
 	for name, p := range after {
-		if p.Status.PodIP != before[name].Status.PodIP {
+		if p.Status.PodIP != before[name].Status.PodIP || p.Spec.NodeName == left {
 			t.Errorf("%s had %s, has %s on %s", name, before[name].Status.PodIP, p.Status.PodIP, p.Spec.NodeName)
 		}
 		if before[name].Spec.NodeName == p.Spec.NodeName {
 			continue
 		}
 		moved++
-		for _, asker := range askers {
+		for name, asker := range askers {
+			if now, follows := after[name]; follows {
+				asker = now
+			}
 			n.sees(t, asker, p)
 			n.sees(t, p, asker)
 		}
 		for _, node := range n.nodes {
-			n.hostAsks(t, node, p.Status.PodIP)
+			if node != left || n.on(t, left) {
+				n.hostAsks(t, node, p.Status.PodIP)
+			}
 		}
 	}
-	t.Logf("%s: %d of 4 pods moved and were Ready after %.1f s; after %.1f s %d pods and 2 hosts had asked each", n.backend, moved, ready.Seconds(), time.Since(begin).Seconds(), len(askers))
+	t.Logf("%s, without %s: %d of 4 pods moved and were Ready after %.1f s; after %.1f s %d pods and the hosts had asked each",
+		n.backend, left, moved, ready.Seconds(), time.Since(begin).Seconds(), len(askers))
 	if moved == 0 {
-		t.Errorf("no pod was on %s", from)
+		t.Errorf("no pod was on %s", left)
 	}
-	kubectl(t, n.bed, "uncordon", from)
+}
+
+// on reports whether a node is Ready.
+func (n *network) on(t *testing.T, node string) bool {
+	t.Helper()
+	return kubectl(t, n.bed, "get", "node", node, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) == "True"
+}
+
+// goHome rolls the followers out again, and fails unless all are where they were before, with their addresses.
+func (n *network) goHome(t *testing.T, before map[string]corev1.Pod) {
+	t.Helper()
 	kubectl(t, n.bed, "rollout", "restart", "statefulset/follow-"+n.backend)
 	kubectl(t, n.bed, "rollout", "status", "statefulset/follow-"+n.backend, "--timeout=120s")
 	for name, p := range n.podsOf(t, "follow-"+n.backend, 4) {
@@ -75,7 +134,6 @@ func (n *network) follow(t *testing.T) {
 		}
 		n.hostAsks(t, p.Spec.NodeName, p.Status.PodIP)
 	}
-	kubectl(t, n.bed, "delete", "statefulset", "follow-"+n.backend, "--timeout=60s")
 }
 
 // awaitShown waits until the agents show the addresses of all pods, without an end.

@@ -93,12 +93,18 @@ func (n *network) start(t *testing.T) {
 // changeOver has new pods get addresses of limpet-ipam.
 func (n *network) changeOver(t *testing.T) {
 	n.rewind(t)
+	n.patch(t)
+	n.unnoticed(t)
+}
+
+// patch has flannel name limpet-ipam.
+func (n *network) patch(t *testing.T) {
+	t.Helper()
 	kubectl(t, n.bed, "-n", n.namespace, "patch", "configmap", "kube-flannel-cfg", "--patch-file", filepath.Join(n.bed.Repo, "deploy/examples/flannel.yaml"))
 	n.restart(t)
 	for _, node := range n.nodes {
 		n.awaitPlugin(t, node, true)
 	}
-	n.unnoticed(t)
 }
 
 // addressesReturn rebuilds a pod of host-local's time: it loses its address once, and has its next one from then on.
