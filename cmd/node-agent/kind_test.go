@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,19 +22,18 @@ import (
 const kindnet = `{"cniVersion":"0.3.1","name":"kindnet","plugins":[{"type":"ptp","ipMasq":false,"ipam":{"type":"host-local","dataDir":"/run/cni-ipam-state",` +
 	`"routes":[{"dst":"0.0.0.0/0"}],"ranges":[[{"subnet":"10.244.1.0/24"}]]},"mtu":1500},{"type":"portmap","capabilities":{"portMappings":true}}]}`
 
-// TestTheNetworkOfKindIsAdopted builds the kustomization that the page of the installation has for kind, and runs its agent. A
+// TestTheNetworkOfKindIsAdopted builds deploy/kind, and runs its agent. A
 // temporary directory stands for the node's.
 func TestTheNetworkOfKindIsAdopted(t *testing.T) {
 	dir := t.TempDir()
 	state, bin, conf := filepath.Join(dir, "state"), filepath.Join(dir, "bin"), filepath.Join(dir, "conf")
 	onNode := func(text string) []byte { return []byte(strings.ReplaceAll(text, "/run/cni-ipam-state", state)) }
 	root, err := testenv.Root()
-	page, readErr := os.ReadFile(filepath.Join(root, "docs/operate/install.md"))
-	_, section, _ := strings.Cut(string(page), "\n## With kind\n")
-	block := regexp.MustCompile(`(?m)(^    .*\n)+`).FindString(section)
+	kind, readErr := os.ReadFile(filepath.Join(root, "deploy/kind/kustomization.yaml"))
+	kustomization := strings.Replace(string(kind), "../adopt-network", "limpet/deploy/adopt-network", 1)
 	at, relErr := filepath.Rel(root, dir)
 	err = errors.Join(err, readErr, relErr, os.Symlink(root, filepath.Join(dir, "limpet")), os.Mkdir(bin, 0o755), os.Mkdir(conf, 0o755),
-		os.WriteFile(filepath.Join(dir, "kustomization.yaml"), onNode(regexp.MustCompile("(?m)^    ").ReplaceAllString(block, "")), 0o600),
+		os.WriteFile(filepath.Join(dir, "kustomization.yaml"), onNode(kustomization), 0o600),
 		os.WriteFile(filepath.Join(bin, "ptp"), nil, 0o755), os.WriteFile(filepath.Join(conf, "10-kindnet.conflist"), onNode(kindnet), 0o644))
 	if err != nil {
 		t.Fatal(err)

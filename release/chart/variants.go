@@ -42,5 +42,5 @@ var variants = []variant{
 	{"monitoring", ".Values.monitoring.enabled", true},
 }
 
-// beside is directories of deploy that are no part of an installation.
-var beside = []string{"chart", "examples", "uninstall"}
+// beside is directories of deploy that the chart does not have: no part of an installation, or for users of kustomize alone.
+var beside = []string{"chart", "examples", "kind", "uninstall"}
