@@ -164,8 +164,8 @@ versions_page() {
 	done
 	printf '\nTests that are skipped, and why:\n\n'
 	for minor in $MINORS; do
-		awk -v minor="$minor" '/_test.go:[0-9]+: / { said = $0; sub(/^.*_test.go:[0-9]+: /, "", said) }
-			/^ *--- SKIP/ { print "* " minor ", `" $3 "`: " said }' "$logs/kubernetes-$minor.log"
+		awk -v minor="$minor" '/_test.go:[0-9]+: (-short |Kubernetes )/ { said = $0; sub(/^.*_test.go:[0-9]+: /, "", said) }
+			/^ *--- SKIP/ { sub(/\/.*/, "", $3); print "* " minor ", `" $3 "`: " said }' "$logs/kubernetes-$minor.log"
 	done | sort -u
 }
 

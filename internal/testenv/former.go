@@ -160,7 +160,7 @@ func (e *Env) Compact(t testing.TB, revision string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(answer.Body)
 		t.Fatalf("compact etcd to revision %s: %s %s", revision, answer.Status, said)

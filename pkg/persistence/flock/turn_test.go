@@ -42,7 +42,7 @@ func joined(t *testing.T, path string, n uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		data, err := os.ReadFile(path)
 		if err != nil {
