@@ -17,7 +17,9 @@ type Sites struct {
 	Spec sites.Spec
 	// Strict: no pod may go while a peer does not answer, or lacks pods beyond its share.
 	Strict bool
-	Peers  map[sites.Site]sites.Heard
+	// Child tells that a PodDisruptionBudget says what the share does.
+	Child bool
+	Peers map[sites.Site]sites.Heard
 }
 
 // local is a budget with the number of a share.
@@ -116,7 +118,7 @@ func (k *Sites) strict(s ledger.Share) string {
 	return ""
 }
 
-// agrees reports whether what a peer shows now may be what a book knows of it, which is never newer.
+// agrees reports whether what a peer shows may be what a book knows of it, unless the book is newer.
 func agrees(known ledger.PeerUnits, r sites.Report, self string) bool {
 	shown, _ := r.Share.Peer(self)
 	return shown.Taken <= known.Sent && shown.Sent >= known.Taken
@@ -147,13 +149,14 @@ func overSites(b Budget) bool { return b.Sites != nil }
 
 // hasChild reports whether a PodDisruptionBudget is the child of a budget: it refuses until a unit comes.
 func (in *Input) hasChild(b Budget) bool {
-	return overSites(b) && slices.ContainsFunc(in.PDBs, func(p PDB) bool { return b.Name == NameOf(p.Name) })
+	return overSites(b) && b.Sites.Child && slices.ContainsFunc(in.PDBs, func(p PDB) bool { return b.Name == NameOf(p.Name) })
 }
 
 // blocked reports whether a unit of a peer would not let the pod go, because something else refuses, too.
 func (in *Input) blocked(blocks []block) bool {
 	return slices.ContainsFunc(in.Budgets, overSites) && slices.ContainsFunc(blocks, func(b block) bool {
-		return !overSites(*b.budget) || b.reason != ReasonExhausted && b.reason != ReasonPeers
+		return !overSites(*b.budget) || b.reason != ReasonExhausted && b.reason != ReasonPeers ||
+			b.budget.Rules.KeepPlace && in.losesPlace() != "" || !in.hasRoom() && !inUse(in.Book, in.Pod.UID, in.Now)
 	})
 }
 

@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -192,6 +193,15 @@ func TestAUnitIsAskedForWhereItHelps(t *testing.T) {
 		change(&in)
 		return in
 	}
+	child := func(in *budget.Input) {
+		with := *b.Sites
+		with.Child, in.PDBs = true, []budget.PDB{{Name: "web"}}
+		in.Budgets[0].Sites = &with
+	}
+	lost, full := budget.Place{Asked: true, Node: "n1"}, map[string]ledger.Entry{}
+	for i := range ledger.MostEntries {
+		full[fmt.Sprint(i)] = ledger.Entry{Expires: now.Add(ledger.Bound)}
+	}
 	const asks = ", which this request asks for"
 	for name, tc := range map[string]struct {
 		change        func(*budget.Input)
@@ -203,8 +213,12 @@ func TestAUnitIsAskedForWhereItHelps(t *testing.T) {
 		"another budget, and a unit":      {func(in *budget.Input) { in.Budgets, in.Book.Shares[0].Base = append(in.Budgets, other), 1 }, true, false},
 		"no budget over sites":            {func(in *budget.Input) { in.Budgets, in.Book.Shares = []budget.Budget{other}, nil }, false, false},
 		"another PodDisruptionBudget":     {func(in *budget.Input) { in.PDBs = []budget.PDB{{Name: "other"}} }, true, false},
-		"the child":                       {func(in *budget.Input) { in.PDBs = []budget.PDB{{Name: "web"}} }, false, false},
-		"the child, and another budget":   {func(in *budget.Input) { in.PDBs, in.Budgets = []budget.PDB{{Name: "web"}}, append(in.Budgets, other) }, true, false},
+		"one of its name, no child":       {func(in *budget.Input) { in.PDBs = []budget.PDB{{Name: "web"}} }, true, false},
+		"the child":                       {child, false, false},
+		"the child, and another budget":   {func(in *budget.Input) { child(in); in.Budgets = append(in.Budgets, other) }, true, false},
+		"a lost place":                    {func(in *budget.Input) { in.Budgets[0].Rules.KeepPlace, in.Place = true, lost }, true, false},
+		"a lost place that none keeps":    {func(in *budget.Input) { in.Place = lost }, false, true},
+		"a full book":                     {func(in *budget.Input) { in.Book.Entries = full }, true, false},
 		"two budgets over sites, at once": {func(in *budget.Input) { in.Budgets = append(in.Budgets, b) }, false, true},
 	} {
 		got := budget.Plan(with(tc.change))

@@ -26,7 +26,7 @@ func SitesOf(ctx context.Context, cluster string, read ReadPeer, b *limpetv1alph
 	}
 	k := &budget.Sites{
 		Self: sites.SiteOf(cluster, b.Namespace, b.Name), Spec: SpecOf(cluster, b),
-		Strict: b.Spec.PartitionPolicy != limpetv1alpha1.PartitionReserved, Peers: map[sites.Site]sites.Heard{},
+		Strict: b.Spec.PartitionPolicy != limpetv1alpha1.PartitionReserved, Child: b.Spec.Child != "", Peers: map[sites.Site]sites.Heard{},
 	}
 	var mu sync.Mutex
 	var all sync.WaitGroup

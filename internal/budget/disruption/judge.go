@@ -113,7 +113,7 @@ func (j *Judge) decideInTurn(ctx context.Context, c inquiry) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	j.askPeers(ctx, c) // they may be slow, and others wait for the turn
+	j.askPeers(ctx, c) // they may be slow, and others wait for the turn: a second look, in askAgain, is rare
 	weight := (len(c.covering) + len(c.pdbs)) * objects
 	if slices.ContainsFunc(c.covering, func(of covering) bool { return of.divided != nil }) {
 		more, err := j.reader.weigh(ctx, c.request.Pod.Namespace, c.covering, objects)
@@ -144,11 +144,17 @@ func (j *Judge) askPeers(ctx context.Context, c inquiry) {
 	all.Wait()
 }
 
-// askAgain reads peers again that show other units than the book: it may have taken a unit since they were read.
+// askAgain reads peers again that show other units than the book: it may have taken a unit since they were read. What a peer
+// showed holds until it shows more.
 func (j *Judge) askAgain(ctx context.Context, c inquiry, book ledger.Book) {
 	for _, of := range c.covering {
-		if b := (budget.Budget{Name: of.object.Name, UID: string(of.object.UID), Sites: of.sites}); of.sites != nil && b.Contradicted(book) {
-			*of.sites = *SitesOf(ctx, j.peers.Cluster, j.peers.Read, of.divided) // the input has it, too
+		if b := (budget.Budget{Name: of.object.Name, UID: string(of.object.UID), Sites: of.sites}); of.sites == nil || !b.Contradicted(book) {
+			continue
+		}
+		for site, heard := range SitesOf(ctx, j.peers.Cluster, j.peers.Read, of.divided).Peers {
+			if heard.Problem == "" {
+				of.sites.Peers[site] = heard // the input has it, too
+			}
 		}
 	}
 }

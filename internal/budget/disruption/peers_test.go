@@ -61,7 +61,12 @@ func TestPeersOfAllBudgetsAreAskedAtOnce(t *testing.T) {
 // TestAPeerIsAskedAgain has a peer that sent a unit after it was read, and a book that has taken it by then.
 func TestAPeerIsAskedAgain(t *testing.T) {
 	var asked int64
+	silent := false
 	j := judgeBeside(t, func(w http.ResponseWriter) {
+		if silent {
+			http.NotFound(w, nil)
+			return
+		}
 		peer := &limpetv1alpha1.DistributedPodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}
 		peer.SetGroupVersionKind(limpetv1alpha1.GroupVersion.WithKind("DistributedPodDisruptionBudget"))
 		peer.Spec.Federation = []limpetv1alpha1.BudgetPeer{{Cluster: "blue", Name: "db"}}
@@ -81,6 +86,12 @@ func TestAPeerIsAskedAgain(t *testing.T) {
 	if !of.Contradicted(book) {
 		t.Error("the peer shows the unit before it was sent")
 	}
+	silent = true
+	j.askAgain(t.Context(), in, book)
+	if !of.Contradicted(book) {
+		t.Error("a peer that does not answer any more has shown nothing")
+	}
+	silent = false
 	for range 2 { // and once is enough
 		j.askAgain(t.Context(), in, book)
 	}

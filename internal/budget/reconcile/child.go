@@ -72,7 +72,7 @@ func (r *Reconciler) child(ctx context.Context, s *situation, want limit, before
 		return fmt.Errorf("get PodDisruptionBudget %s: %w", client.ObjectKeyFromObject(s.divided), err)
 	}
 	found := err == nil
-	s.sizeless = found && s.covered.Budget.Expected > 0 && sizeless(now)
+	s.sizeless = found && len(s.covered.Pods) > 0 && sizeless(now)
 	owned := found && metav1.IsControlledBy(now, s.divided)
 	if s.other, err = r.otherThan(ctx, s, found && !owned); err != nil {
 		return err
@@ -119,7 +119,8 @@ func evicts(child *policyv1.PodDisruptionBudget) bool {
 // they have none, or one without the subresource scale.
 func sizeless(child *policyv1.PodDisruptionBudget) bool {
 	c := meta.FindStatusCondition(child.Status.Conditions, policyv1.DisruptionAllowedCondition)
-	return c != nil && c.Reason == policyv1.SyncFailedReason || child.Status.ObservedGeneration == child.Generation && child.Status.ExpectedPods == 0
+	l := limitIn(child)
+	return !l.least && l.number > 0 && (c != nil && c.Reason == policyv1.SyncFailedReason || child.Status.ObservedGeneration == child.Generation && child.Status.ExpectedPods == 0)
 }
 
 // sure reports whether the newest book has a limit.

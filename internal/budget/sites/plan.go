@@ -230,5 +230,9 @@ func (n need) before(other need) bool {
 	case !n.since.Equal(other.since):
 		return !n.since.IsZero() && (other.since.IsZero() || n.since.Before(other.since))
 	}
-	return cmp.Or(strings.Compare(path.Dir(string(n.site)), path.Dir(string(other.site))), strings.Compare(n.pod, other.pod), strings.Compare(string(n.site), string(other.site))) < 0
+	pods := strings.Compare(n.pod, other.pod)
+	if n.pod == "" || other.pod == "" { // a site whose CRD is older does not show it
+		pods = 0
+	}
+	return cmp.Or(strings.Compare(path.Dir(string(n.site)), path.Dir(string(other.site))), pods, strings.Compare(string(n.site), string(other.site))) < 0
 }
