@@ -24,7 +24,7 @@ type condition struct {
 	enforced bool
 	// waiting is since when a request waits that is refused again and again; zero for none.
 	waiting time.Time
-	// unjudged is when a pod last went without a question; zero for none that the status shows.
+	// unjudged is when a pod last went without a question; zero for none that is known.
 	unjudged time.Time
 }
 

@@ -66,8 +66,8 @@ func (r *Reconciler) reportEnforced(s *situation) {
 
 // conditionOf is what the metrics need to know of a budget.
 func conditionOf(status policyv1beta1.PodUnavailableBudgetStatus, s *situation) condition {
-	c := condition{enforced: meta.IsStatusConditionTrue(status.Conditions, policyv1beta1.ConditionEnforced)}
-	for _, d := range status.Decisions {
+	c := condition{enforced: meta.IsStatusConditionTrue(status.Conditions, policyv1beta1.ConditionEnforced), unjudged: s.missed}
+	for _, d := range status.Decisions { // a controller that started since has no other memory; later decisions displace it
 		if d.Reason == string(causeNotJudged) && d.Time.After(c.unjudged) {
 			c.unjudged = d.Time.Time
 		}
