@@ -17,7 +17,7 @@ type PlaceInput struct {
 	// other's write.
 	Owner string
 	// Whole tells that the ranges of Owner have all of several addresses: else no pod can have them there but as a guest. Kept
-	// tells that some node shows one of these addresses for the owner.
+	// tells that a node shows one of these addresses for the owner, and may put the loan back: it is gone, or its ranges have one.
 	Whole, Kept bool
 	// Foreign tells that the Node that the Loan names as home exists, and that its ranges do not have the address.
 	Foreign bool

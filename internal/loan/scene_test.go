@@ -227,7 +227,10 @@ func (w *scene) place(m mistake) {
 	}
 	in.Foreign = w.foreign(w.seen.object.Home) || w.beside() != none
 	in.Owner, in.Whole = w.owners()
-	in.Kept = slices.ContainsFunc(w.nodes[:], func(n machine) bool { return !n.gone && n.record.Lent != 0 })
+	in.Kept = slices.ContainsFunc(w.nodes[:], func(n machine) bool {
+		shows := n.reserved || n.attached != 0 || n.record.Lent != 0 || n.record.Guest != 0
+		return !n.gone && shows && (m == everyKeeper || w.segment || n.owns != 0)
+	})
 	if w.pod.life != 0 && !w.pod.gated && !w.pod.ends && w.pod.node != none {
 		in.Bound, in.Shown = names[w.pod.node], w.nodes[w.pod.node].attached == w.pod.life
 	}

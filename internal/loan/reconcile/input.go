@@ -89,7 +89,6 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 			*deaths = *deaths || dead
 			return dead
 		},
-		Kept: slices.ContainsFunc(f.held[at], func(r limpetv1alpha1.IPReservation) bool { return sharesAddress(r.Status.IPs, f.ips(at)) }),
 	}
 	*deaths = nodes[in.Home] == nil
 	f.own(&in, at, nodes)
@@ -103,15 +102,17 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 	return in, deaths
 }
 
-// own adds whose ranges have the addresses.
+// own adds whose ranges have the addresses, and whether a node keeps them.
 func (f *facts) own(in *loan.PlaceInput, at attachment, nodes map[string]*corev1.Node) {
 	home, onSegment := nodes[in.Home], f.segments[in.Home] == at.network
 	if !onSegment { // else no pod CIDR says whose range it is
 		in.Owner, in.Whole = ownerOf(f.ips(at), nodes, func(n *corev1.Node) bool { return !outOfService(n) })
 	}
+	in.Kept = slices.ContainsFunc(f.held[at], func(r limpetv1alpha1.IPReservation) bool { // one of another range puts no loan back
+		return sharesAddress(r.Status.IPs, f.ips(at)) && (onSegment || !foreign(nodes[r.Status.Node], f.ips(at)))
+	})
 	if home != nil {
-		some, _ := fit.Owns(home, f.ips(at))
-		in.Foreign = !some && len(home.Spec.PodCIDRs) > 0
+		in.Foreign = foreign(home, f.ips(at))
 		if onSegment || in.Owner == "" && !in.Foreign { // a range that is not in the Node
 			in.Owner, in.Whole = in.Home, true
 		}
@@ -119,6 +120,15 @@ func (f *facts) own(in *loan.PlaceInput, at attachment, nodes map[string]*corev1
 	if beside := f.owners[at]; beside != "" && in.Loan != nil && in.Loan.Borrower == loan.Unknown && in.Owner == in.Loan.Home { // a stolen token could write the loan
 		in.Owner, in.Foreign = beside, true
 	}
+}
+
+// foreign reports whether a node exists, and its ranges have none of some addresses.
+func foreign(n *corev1.Node, ips string) bool {
+	if n == nil {
+		return false
+	}
+	some, _ := fit.Owns(n, ips)
+	return !some && len(n.Spec.PodCIDRs) > 0
 }
 
 // ips are the addresses of an interface of the owner.

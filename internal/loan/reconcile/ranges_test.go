@@ -81,3 +81,20 @@ func TestAHolderWhoseRangeWentInParts(t *testing.T) {
 		t.Errorf("home is %q, loan %v", home, s.loan(t))
 	}
 }
+
+// TestALoanThatEndedWhileItsHomeGotAnotherRange is removed, though home shows the address of the pod that ran there before: no node
+// puts the loan back. The pod goes on.
+func TestALoanThatEndedWhileItsHomeGotAnotherRange(t *testing.T) {
+	start(t)
+	s := newScene(t)
+	s.ip = fmt.Sprintf("10.%d.9.5", networks) // of no node
+	s.shown(t, s.home)
+	b := s.asked()
+	b.Status.Phase = limpetv1alpha1.LoanPhase(loan.Ended)
+	env.Create(t, b)
+	pod := s.waiting(t)
+	opened(t, pod)
+	if b := s.loan(t); b != nil {
+		t.Errorf("the loan is %+v", b)
+	}
+}
