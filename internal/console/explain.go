@@ -232,7 +232,7 @@ func asked(e *Explanation, f *facts.Facts, pod *corev1.Pod) {
 func follows(e *Explanation, f *facts.Facts, pod *corev1.Pod) {
 	minutes, why := map[string]int32{}, ""
 	for _, k := range keptFor(f, pod.Namespace, reservation.OwnerName(pod.Name, pod.Annotations)) {
-		if k.Status.Node == pod.Spec.NodeName {
+		if k.Status.Node == pod.Spec.NodeName && workload.Shows(pod, k.Status.IPs) {
 			minutes[k.Status.Network] = k.Status.RetainMinutes
 		}
 	}

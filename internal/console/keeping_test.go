@@ -104,7 +104,9 @@ func TestAPodExplainsWhetherItsAddressFollows(t *testing.T) {
 			r.Status.RetainMinutes = int32(reservation.Forever.Minutes())
 		}
 		if network != "" {
-			f.Reservations = []limpetv1alpha1.IPReservation{*r}
+			second := r.DeepCopy()
+			second.Name, second.Status.Network, second.Status.IPs, second.Status.RetainMinutes = "second", "beside", "10.1.0.7", 10
+			f.Reservations = []limpetv1alpha1.IPReservation{*r, *second}
 		}
 		e, err := console.Address(f, "shop", "web-0")
 		if err != nil || !strings.Contains(strings.Join(e.Because, "\n"), want) {

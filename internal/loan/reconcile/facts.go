@@ -34,12 +34,11 @@ type facts struct {
 	held map[attachment][]limpetv1alpha1.IPReservation
 	// recorded are the addresses of the pod's last life that was Ready, and recordedOn its node.
 	recorded, recordedOn string
-	// shown tells that any node shows addresses of the owner, and given up that a user gave those on loan up.
-	shown, over bool
-	givenUp     map[attachment]bool
-	// minutes are for how long addresses of the owner are kept, by node and network.
-	minutes map[string]map[string]int32
-	// unsure are the networks of which the recorded addresses may be, if there are several and nothing else shows it.
+	// all are all IPReservations of the owner, and given up are those on loan that a user gave up.
+	all     []limpetv1alpha1.IPReservation
+	over    bool
+	givenUp map[attachment]bool
+	// unsure are the networks of which the recorded addresses may be, if no node shows them and several are as near.
 	unsure []string
 	// segments are the networks on an L2 segment that nodes share, by node, as their agents show. Owners are the nodes that show
 	// the addresses of a lost loan of such a network, and have them in their ranges.
@@ -87,12 +86,8 @@ func (l *Lender) gather(ctx context.Context, owner client.ObjectKey) (*facts, er
 
 // hold adds the IPReservations of the owner.
 func (f *facts) hold(all []limpetv1alpha1.IPReservation) {
-	f.shown, f.minutes = len(all) > 0, map[string]map[string]int32{}
+	f.all = all
 	for _, r := range all {
-		if f.minutes[r.Status.Node] == nil {
-			f.minutes[r.Status.Node] = map[string]int32{}
-		}
-		f.minutes[r.Status.Node][r.Status.Network] = r.Status.RetainMinutes
 		if at := (attachment{r.Status.Network, r.Status.Interface}); follows(&r) {
 			mark := r.Status.Releases()
 			f.givenUp[at] = f.givenUp[at] || mark != "" && r.Labels[limpetv1alpha1.LabelRelease] == mark
@@ -264,11 +259,6 @@ func lacks(pod *corev1.Pod) bool {
 // waitsFor reports whether a pod waits: behind the gate, or on its node for another one.
 func (f *facts) waitsFor(node string) bool {
 	return f.pod != nil && (waits(f.pod) || node != "" && lacks(f.pod))
-}
-
-// shows reports whether the status of a pod has all of some addresses.
-func shows(pod *corev1.Pod, ips string) bool {
-	return !slices.ContainsFunc(strings.Split(ips, ","), func(ip string) bool { return !slices.Contains(pod.Status.PodIPs, corev1.PodIP{IP: ip}) })
 }
 
 // goesFirst orders the living pods of an owner, of which one has its addresses: one with a node, and then the older one.

@@ -47,7 +47,7 @@ func (l *Lender) addGone(ctx context.Context, f *facts) error {
 
 // unshown reports whether a pod waits that has a record, and whose addresses no node shows.
 func (f *facts) unshown() bool {
-	return f.pod != nil && waits(f.pod) && f.recorded != "" && !f.shown
+	return f.pod != nil && waits(f.pod) && f.recorded != "" && len(f.all) == 0
 }
 
 // networks returns the networks of which recorded addresses may be: those in which pods follow, or a node shows that they do. Below

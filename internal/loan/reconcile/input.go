@@ -12,6 +12,7 @@ import (
 	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/platform/fit"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -97,7 +98,7 @@ func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[s
 		if node := f.pod.Spec.NodeName; f.reaches(at.network, nodes[in.Home], nodes[node]) {
 			in.Bound = node
 		}
-		in.Shown = in.Bound != "" && shows(f.pod, f.ips(at))
+		in.Shown = in.Bound != "" && workload.Shows(f.pod, f.ips(at))
 	}
 	return in, deaths
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/platform/fit"
+	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/platform/workloads"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
@@ -48,6 +49,9 @@ const missingRetry, missingLate = 10 * time.Second, 10 * time.Minute
 
 // waitNotice is how long a pod waits for an answer of a node before an event tells so.
 const waitNotice = 10 * time.Second
+
+// stayNotice is how long no node shows an address that a pod has before an event says that it does not follow: an agent can be late.
+const stayNotice = 2 * time.Minute
 
 // Lender decides for each owner whose address follows it which node may have the address. It runs on the leader.
 type Lender struct {
@@ -235,23 +239,42 @@ func (l *Lender) notice(f *facts, w wait, node, beside string) {
 // stays tells once that the addresses of a pod do not follow it, when it has had them for a while: an agent may just learn its
 // network.
 func (l *Lender) stays(f *facts) (again time.Duration) {
+	if f.pod == nil {
+		l.opened.Delete(f.owner)
+		return 0
+	}
 	known, _ := l.opened.Load(f.owner)
 	w, _ := known.(wait)
-	if f.pod == nil || f.pod.UID != w.pod || len(f.pod.Status.PodIPs) == 0 {
+	if f.pod.UID != w.pod || len(f.pod.Status.PodIPs) == 0 {
 		return 0
 	}
 	if w.since.IsZero() {
 		w.since = l.Clock.Now()
 		l.opened.Store(f.owner, w)
 	}
-	if again = waitNotice - l.Clock.Now().Sub(w.since); again > 0 {
-		return again
+	has, minutes := l.Clock.Now().Sub(w.since), f.minutes()
+	switch {
+	case has < waitNotice:
+		return waitNotice - has
+	case has < stayNotice && len(minutes) == 0:
+		return waitNotice
 	}
 	l.opened.Delete(f.owner)
-	if why := reservation.WhyPreferred(f.pod.Spec.NodeName, f.minutes[f.pod.Spec.NodeName]); why != "" {
+	if why := reservation.WhyPreferred(f.pod.Spec.NodeName, minutes); why != "" {
 		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonStays, "Follow", "follow means preferred for this pod: %s", why)
 	}
 	return 0
+}
+
+// minutes are for how long the addresses that the pod has are kept, by network.
+func (f *facts) minutes() map[string]int32 {
+	minutes := map[string]int32{}
+	for _, r := range f.all {
+		if r.Status.Node == f.pod.Spec.NodeName && workload.Shows(f.pod, r.Status.IPs) {
+			minutes[r.Status.Network] = r.Status.RetainMinutes
+		}
+	}
+	return minutes
 }
 
 // wait is since when an owner has no pod, or this one waits.

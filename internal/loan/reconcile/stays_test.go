@@ -27,7 +27,7 @@ func TestAnAddressThatCannotFollow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	starts := func(network string, minutes int32, gated bool) *corev1.Pod {
+	starts := func(network string, minutes int32, gated bool, how string) *corev1.Pod {
 		t.Helper()
 		s := newScene(t)
 		pod := s.waiting(t)
@@ -39,10 +39,19 @@ func TestAnAddressThatCannotFollow(t *testing.T) {
 		}
 		bind(t, pod, s.home)
 		look(pod)
-		if network != "" {
+		shown := func() {
 			r := s.shownOn(t, s.home, network)
 			env.Change(t, r, func() {
 				r.Status.State, r.Status.Until, r.Status.RetainMinutes = limpetv1alpha1.IPAttached, nil, minutes
+			})
+		}
+		if network != "" && how != "late" {
+			shown()
+		}
+		if how == "a second interface" {
+			r := s.keeps(t, "web-0", 6)
+			env.Change(t, r, func() {
+				r.Status.Network, r.Status.Interface, r.Status.RetainMinutes = "lan", "net1", 1440
 			})
 		}
 		env.Read(t, client.ObjectKeyFromObject(pod), pod)
@@ -50,15 +59,18 @@ func TestAnAddressThatCannotFollow(t *testing.T) {
 		if err := env.Client.Status().Update(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
-		for range 3 {
-			look(pod)
+		for n := range 4 {
+			if look(pod); n == 1 && how == "late" {
+				shown()
+			}
 			at.SetTime(at.Now().Add(time.Minute))
 		}
 		return pod
 	}
-	quiet := []*corev1.Pod{starts(reservation.FollowNetwork, int32(reservation.Forever.Minutes()), true), starts("lan", 1440, false)}
+	quiet := []*corev1.Pod{starts(reservation.FollowNetwork, int32(reservation.Forever.Minutes()), true, ""), starts("lan", 1440, false, "")}
+	quiet = append(quiet, starts(reservation.FollowNetwork, int32(reservation.Forever.Minutes()), true, "a second interface"), starts(reservation.FollowNetwork, int32(reservation.Forever.Minutes()), true, "late"))
 	for network, why := range map[string]string{"lan": "network lan of node", "": "is not known"} {
-		pod := starts(network, 1440, true)
+		pod := starts(network, 1440, true, "")
 		env.Told(t, pod, controller.ReasonStays, why)
 		env.ToldOnce(t, pod, controller.ReasonStays)
 	}
