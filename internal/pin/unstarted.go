@@ -64,7 +64,7 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 	}
 	switch {
 	case !slices.Contains(release.On, TriggerUnstarted) && (!Pinned(pod) || !neverBegan(in, pod)):
-		d.Remedy += fmt.Sprintf("; or let Limpet delete the pod by force: kubectl -n %s annotate persistentpodstate %s %s=%s", in.State.Namespace, in.State.Name, AnnotationLeaveOn, TriggerUnstarted)
+		d.Remedy += fmt.Sprintf("; or let Limpet delete the pod by force: kubectl -n %s annotate --overwrite persistentpodstate %s %s=%s", in.State.Namespace, in.State.Name, AnnotationLeaveOn, withUnstarted(release.On))
 	case mostSilent(in.Cluster):
 		d.Message += "; as most nodes are silent, the pod is not deleted"
 	case left.Verdict == Hold && !anyFit(fit.WithLabels(in.Cluster, place), pod):
@@ -74,6 +74,14 @@ func planStranded(in RecordInput, pod *corev1.Pod, record appsv1beta1.PodState) 
 		d.Verdict = LetGo
 	}
 	return d, place != nil && left.Verdict == LetGo
+}
+
+// withUnstarted are the triggers of a user, and the one for pods that never began.
+func withUnstarted(on []ReleaseTrigger) (list string) {
+	for _, t := range on {
+		list += string(t) + ","
+	}
+	return list + string(TriggerUnstarted)
 }
 
 // mostSilent reports whether more than half of the nodes are silent. The network or the API server

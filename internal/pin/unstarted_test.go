@@ -111,6 +111,7 @@ func TestAPodWhoseNodeFellSilentBeforeItsStart(t *testing.T) {
 	}{
 		"the pod stays by default":                 {"", false, []*corev1.Node{silent, fit}, pin.Hold, true, "limpet.dev/leave-on=unstarted", false},
 		"other triggers are no consent":            {"not-ready", false, []*corev1.Node{silent, fit}, pin.Hold, true, "node.kubernetes.io/out-of-service", false},
+		"other triggers stay":                      {"deleted", false, []*corev1.Node{silent, fit}, pin.Hold, true, "--overwrite persistentpodstate web limpet.dev/leave-on=deleted,unstarted", false},
 		"its user agreed":                          {"unstarted", false, []*corev1.Node{silent, fit}, pin.LetGo, true, "deleted by force", false},
 		"most nodes are silent":                    {"unstarted", false, []*corev1.Node{silent, testenv.ANode("n2").NotReady().Node, testenv.ANode("n3").Node}, pin.Hold, true, "most nodes", false},
 		"the only node is silent":                  {"unstarted", false, []*corev1.Node{silent}, pin.Hold, true, "most nodes", false},
