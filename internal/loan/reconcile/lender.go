@@ -217,13 +217,17 @@ func (l *Lender) notice(f *facts, w wait, node, beside string) {
 	}
 	w.told = true
 	l.waiting.Store(f.owner, w)
+	another := fmt.Sprintf("let it take another one: kubectl -n %s patch pod %s -p '{\"spec\":{\"schedulingGates\":[{\"$patch\":\"delete\",\"name\":\"%s\"}]}}'", f.pod.Namespace, f.pod.Name, loan.Gate)
 	if len(f.unsure) > 0 {
-		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s is gone, and the address of the pod may be of networks %s; remedy: let it take another one: kubectl -n %s patch pod %s -p '{\"spec\":{\"schedulingGates\":[{\"$patch\":\"delete\",\"name\":\"%s\"}]}}'",
-			f.recordedOn, strings.Join(f.unsure, ", "), f.pod.Namespace, f.pod.Name, loan.Gate)
+		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "node %s is gone, and the address of the pod may be of networks %s; remedy: %s", f.recordedOn, strings.Join(f.unsure, ", "), another)
 		return
 	}
 	if beside != "" {
-		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "the address of the pod is in the ranges of nodes %s and %s: neither lends it; remedy: take it from the ranges of one of them", node, beside)
+		remedy := "take it from the ranges of one of them"
+		if f.nodes[node] == nil {
+			remedy = another
+		}
+		l.Events.Eventf(f.pod, nil, corev1.EventTypeWarning, ReasonWaiting, "Wait", "the address of the pod is in the ranges of nodes %s and %s: neither lends it; remedy: %s", node, beside, remedy)
 		return
 	}
 	for _, b := range f.loans {

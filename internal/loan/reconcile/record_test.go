@@ -145,7 +145,7 @@ func recordBeside(t *testing.T, ended bool) {
 		}
 		at.SetTime(at.Now().Add(11 * time.Second))
 	}
-	env.Told(t, pod, controller.ReasonWaiting, s.away.Name)
+	env.Told(t, pod, controller.ReasonWaiting, s.away.Name+": neither lends it; remedy: let it take another one: kubectl -n "+pod.Namespace+" patch pod")
 	if b := s.loan(t); b != nil && (!ended || loan.Phase(b.Status.Phase) != loan.Ended) {
 		t.Errorf("the loan is %+v", b)
 	}
