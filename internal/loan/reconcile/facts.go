@@ -149,6 +149,9 @@ func (f *facts) home(at attachment) *limpetv1alpha1.IPReservation {
 	}
 	for i := range f.held[at] {
 		r := &f.held[at][i]
+		if f.segments[r.Status.Node] == at.network { // no pod CIDR says whose range it is there
+			return r
+		}
 		if owner, whole := ownerOf(r.Status.IPs, f.nodes, func(*corev1.Node) bool { return true }); owner != "" && owner != r.Status.Node && !whole {
 			continue
 		}

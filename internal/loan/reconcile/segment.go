@@ -22,6 +22,17 @@ import (
 // addSegments adds which L2 segments the nodes share that the owner has to do with. No Node says whose a range is there.
 func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 	f.segments, f.owners = map[string]string{}, map[attachment]string{}
+	for at, held := range f.held { // which of them is home depends on it
+		for i := range held {
+			if node := held[i].Status.Node; at.network != reservation.FollowNetwork {
+				pool, err := l.sharedPool(ctx, node)
+				if err != nil {
+					return err
+				}
+				f.segments[node] = pool.Network
+			}
+		}
+	}
 	for _, at := range f.attachments() {
 		if at.network == reservation.FollowNetwork {
 			continue
@@ -38,7 +49,7 @@ func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 				f.owners[at] = node
 			}
 		}
-		if f.segments[home] == "" && f.nodes[home] == nil { // it took along what it showed
+		if f.segments[home] == "" {
 			if err := l.addSegmentOf(ctx, f, home, at.network); err != nil {
 				return err
 			}
@@ -59,9 +70,14 @@ func (f *facts) nodesOf(at attachment) map[string]bool {
 	return nodes
 }
 
-// addSegmentOf adds that a node which is gone was on a segment, if others show the network as one.
+// addSegmentOf adds that a node which does not show a network is on a segment there, if others show the network as one: it is gone, and
+// took along what it showed, or was made again.
 func (l *Lender) addSegmentOf(ctx context.Context, f *facts, node, network string) error {
-	pools, err := cluster.Pools(ctx, l.Client)
+	pools, err := cluster.PoolsOf(ctx, l.Client, node)
+	if err != nil || slices.ContainsFunc(pools, func(p limpetv1alpha1.NodeIPPool) bool { return p.Status.Network == network }) {
+		return err
+	}
+	pools, err = cluster.Pools(ctx, l.Client)
 	if slices.ContainsFunc(pools, func(p limpetv1alpha1.NodeIPPool) bool { return p.Status.SharedNetwork && p.Status.Network == network }) {
 		f.segments[node] = network
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -180,4 +183,44 @@ func TestAPodCIDROnASegmentWithoutItsHome(t *testing.T) {
 	if b := s.becomes(t, loan.Lent, s.away.Name); b.Status.Home != s.home.Name {
 		t.Errorf("the loan is %+v", b.Status)
 	}
+}
+
+// TestAPodCIDROfAnotherNodeOnASegment has one of two addresses of a pod. It says nothing of a segment: home is who shows them.
+func TestAPodCIDROfAnotherNodeOnASegment(t *testing.T) {
+	start(t)
+	s := onSegment(t)
+	late := testenv.ANode(env.Name("node")).WithRoom(10, 4)
+	late.Spec.PodCIDR = s.ip + "/32"
+	late.Spec.PodCIDRs = []string{late.Spec.PodCIDR}
+	env.Create(t, late.Node)
+	s.ip += fmt.Sprintf(",fd00:%d::5", networks)
+	s.shownOn(t, s.home, "lan")
+	env.Cordon(t, s.home)
+	s.waiting(t)
+	if b := s.becomes(t, loan.Asked, ""); b.Status.Home != s.home.Name {
+		t.Errorf("the loan is %+v", b.Status)
+	}
+}
+
+// TestAHomeThatShowsNoPoolYet was made again on a segment. The controller ends no loan that it has made.
+func TestAHomeThatShowsNoPoolYet(t *testing.T) {
+	at := clocktesting.NewFakePassiveClock(time.Now())
+	mgr, lender := newLender(t, at)
+	env.Start(t, mgr)
+	s := newScene(t)
+	s.ip = fmt.Sprintf("192.168.%d.5", networks)
+	sharedPool(t, s.away, "lan", "192.168.0.1-192.168.0.1")
+	b := s.asked()
+	b.Spec.Network, b.Status.Phase = "lan", limpetv1alpha1.LoanPhase(loan.Lent)
+	b.Name = b.Spec.ObjectName()
+	env.Create(t, b)
+	env.Remove(t, s.set)
+	for range 3 {
+		env.Known(t, cached, &corev1.NodeList{}, &appsv1.StatefulSetList{}, &limpetv1alpha1.NodeIPPoolList{}, &limpetv1alpha1.BorrowedAddressList{})
+		if _, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: b.Namespace, Name: "web-0"}}); err != nil {
+			t.Fatal(err)
+		}
+		at.SetTime(at.Now().Add(time.Minute))
+	}
+	s.becomes(t, loan.Ending, "")
 }
