@@ -62,10 +62,8 @@ func (l *Lender) networks(ctx context.Context, f *facts) ([]string, error) {
 	if err := l.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list IPReservations: %w", err)
 	}
-	known, flannel := map[string]int{}, map[string]int{}
-	note := func(to map[string]int, network string, of ...string) {
-		to[network] = max(to[network], nearest(f.recorded, of))
-	}
+	known, flannel := map[string][]string{}, map[string][]string{}
+	note := func(to map[string][]string, network string, of ...string) { to[network] = append(to[network], of...) }
 	for i := range all.Items {
 		if r := &all.Items[i]; follows(r) {
 			note(known, r.Status.Network, strings.Split(r.Status.IPs, ",")...)
@@ -86,11 +84,14 @@ func (l *Lender) networks(ctx context.Context, f *facts) ([]string, error) {
 	if len(known) == 0 {
 		known = flannel
 	}
-	near := 0
-	for _, n := range known {
-		near = max(near, n)
+	near, most := map[string]int{}, 0
+	if len(known) > 1 { // else there is nothing to compare
+		for network, of := range known {
+			near[network] = nearest(f.recorded, of)
+			most = max(most, near[network])
+		}
 	}
-	maps.DeleteFunc(known, func(_ string, n int) bool { return n < near })
+	maps.DeleteFunc(known, func(network string, _ []string) bool { return near[network] < most })
 	return slices.Sorted(maps.Keys(known)), nil
 }
 
