@@ -22,16 +22,8 @@ import (
 // addSegments adds which L2 segments the nodes share that the owner has to do with. No Node says whose a range is there.
 func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 	f.segments, f.owners = map[string]string{}, map[attachment]string{}
-	for at, held := range f.held { // which of them is home depends on it
-		for i := range held {
-			if node := held[i].Status.Node; at.network != reservation.FollowNetwork {
-				pool, err := l.sharedPool(ctx, node)
-				if err != nil {
-					return err
-				}
-				f.segments[node] = pool.Network
-			}
-		}
+	if err := l.addHolders(ctx, f); err != nil {
+		return err
 	}
 	for _, at := range f.attachments() {
 		if at.network == reservation.FollowNetwork {
@@ -53,6 +45,23 @@ func (l *Lender) addSegments(ctx context.Context, f *facts) error {
 			if err := l.addSegmentOf(ctx, f, home, at.network); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// addHolders adds the segments of the nodes that show addresses: which of them is home depends on it.
+func (l *Lender) addHolders(ctx context.Context, f *facts) error {
+	for at, held := range f.held {
+		for i := range held {
+			if at.network == reservation.FollowNetwork {
+				continue
+			}
+			pool, err := l.sharedPool(ctx, held[i].Status.Node)
+			if err != nil {
+				return err
+			}
+			f.segments[held[i].Status.Node] = pool.Network
 		}
 	}
 	return nil
