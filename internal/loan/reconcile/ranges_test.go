@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/testenv"
@@ -85,7 +89,8 @@ func TestAHolderWhoseRangeWentInParts(t *testing.T) {
 // TestALoanThatEndedWhileItsHomeGotAnotherRange is removed, though home shows the address of the pod that ran there before: no node
 // puts the loan back. The pod goes on.
 func TestALoanThatEndedWhileItsHomeGotAnotherRange(t *testing.T) {
-	start(t)
+	mgr, lender := newLender(t, clock.RealClock{})
+	env.Start(t, mgr)
 	s := newScene(t)
 	s.ip = fmt.Sprintf("10.%d.9.5", networks) // of no node
 	s.shown(t, s.home)
@@ -93,8 +98,14 @@ func TestALoanThatEndedWhileItsHomeGotAnotherRange(t *testing.T) {
 	b.Status.Phase = limpetv1alpha1.LoanPhase(loan.Ended)
 	env.Create(t, b)
 	pod := s.waiting(t)
-	opened(t, pod)
-	if b := s.loan(t); b != nil {
-		t.Errorf("the loan is %+v", b)
+	for range 2 {
+		env.Known(t, cached, &corev1.PodList{}, &limpetv1alpha1.BorrowedAddressList{})
+		if _, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env.Read(t, client.ObjectKeyFromObject(pod), pod)
+	if b := s.loan(t); b != nil || len(pod.Spec.SchedulingGates) > 0 {
+		t.Errorf("the loan is %+v, gates are %v", b, pod.Spec.SchedulingGates)
 	}
 }
