@@ -152,7 +152,7 @@ other() {
 
 # versions_page writes what the last part of each version says.
 versions_page() {
-	printf '# API server tests with other versions of Kubernetes\n\nWritten by `make test-versions`, at commit %s.\n\n' "$(git describe --always --dirty)"
+	printf '# API server tests with other versions of Kubernetes\n\nWritten by `make test-versions`, at commit %s.\n\n' "$(git rev-parse --short HEAD)"
 	printf '| Kubernetes | result | minutes | packages | tests passed | failed | skipped |\n|---|---|---|---|---|---|---|\n'
 	local minor log result minutes
 	for minor in $MINORS; do
