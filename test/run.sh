@@ -166,7 +166,7 @@ versions_page() {
 	for minor in $MINORS; do
 		awk -v minor="$minor" '/_test.go:[0-9]+: (-short |Kubernetes )/ { said = $0; sub(/^.*_test.go:[0-9]+: /, "", said) }
 			/^ *--- SKIP/ { sub(/\/.*/, "", $3); print "* " minor ", `" $3 "`: " said }' "$logs/kubernetes-$minor.log"
-	done | sort -u
+	done | sort -u | fold -s -w 116 | sed 's/^[^*]/  &/; s/ *$//'
 }
 
 began=$SECONDS

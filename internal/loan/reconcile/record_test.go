@@ -29,17 +29,17 @@ func (r refuses) Create(ctx context.Context, o client.Object, options ...client.
 	return r.Client.Create(ctx, o, options...)
 }
 
-// nodes counts the reads of single nodes.
-type nodes struct {
+// counting counts the reads of single objects of a kind.
+type counting[T client.Object] struct {
 	client.Reader
 	reads *int
 }
 
-func (n nodes) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-	if _, isNode := o.(*corev1.Node); isNode {
-		*n.reads++
+func (c counting[T]) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if _, is := o.(T); is {
+		*c.reads++
 	}
-	return n.Reader.Get(ctx, key, o, options...)
+	return c.Reader.Get(ctx, key, o, options...)
 }
 
 // TestARecordOfAnOwnerThatCannotLend lets another owner lend the address. A pod whose node may show its addresses in a moment costs
@@ -53,7 +53,7 @@ func TestARecordOfAnOwnerThatCannotLend(t *testing.T) {
 	gone := newScene(t)
 	env.Remove(t, gone.home)
 	reads, sound := 0, lender.Client
-	lender.Live = nodes{lender.Live, &reads}
+	lender.Live = counting[*corev1.Node]{lender.Live, &reads}
 	look := func(s *scene) error {
 		env.Known(t, cached, &corev1.NodeList{}, &corev1.PodList{}, &appsv1beta1.PersistentPodStateList{}, &limpetv1alpha1.BorrowedAddressList{})
 		_, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.set.Namespace, Name: "web-0"}})

@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -64,25 +63,12 @@ func TestOnASegmentBothNodesHaveTheNetwork(t *testing.T) {
 	s.becomes(t, loan.Lent, s.away.Name)
 }
 
-// ranges counts what is read of the NodeNetwork.
-type ranges struct {
-	client.Reader
-	reads *int
-}
-
-func (r ranges) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-	if _, is := o.(*limpetv1alpha1.NodeNetwork); is {
-		*r.reads++
-	}
-	return r.Reader.Get(ctx, key, o, options...)
-}
-
 // TestASegmentReadsNoNodeNetwork looks for whose an address is: of own mode alone the NodeNetwork has ranges.
 func TestASegmentReadsNoNodeNetwork(t *testing.T) {
 	mgr, lender := newLender(t, clock.RealClock{})
 	env.Start(t, mgr)
 	reads := 0
-	lender.Live = ranges{lender.Live, &reads}
+	lender.Live = counting[*limpetv1alpha1.NodeNetwork]{lender.Live, &reads}
 	for network, want := range map[string]int{"lan": 0, reservation.FollowNetwork: 1} {
 		s := onSegment(t)
 		s.shownOn(t, s.home, network)

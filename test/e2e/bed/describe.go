@@ -3,9 +3,23 @@ package bed
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
+	"testing"
 	"time"
 )
+
+// DownAfter removes the cluster at the end of a test, and describes it first if the test has failed.
+func (b *Bed) DownAfter(t testing.TB) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			fmt.Fprintln(os.Stderr, Describe(context.WithoutCancel(t.Context()), b))
+		}
+		if err := b.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+}
 
 // Describe returns what helps to understand a failure: objects, events and logs.
 func Describe(ctx context.Context, b *Bed) string {

@@ -54,16 +54,11 @@ func up(t *testing.T) *bed.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.DownAfter(t)
 	duplicates := b.WatchDuplicates(t.Context())
 	t.Cleanup(func() {
 		if found := duplicates.Stop(); len(found) > 0 {
 			t.Errorf("two running pods had the same address: %v", found)
-		}
-		if t.Failed() {
-			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(t.Context()), b))
-		}
-		if err := b.Down(); err != nil {
-			t.Error(err)
 		}
 	})
 	if err := b.Probe(t.Context()); err != nil {

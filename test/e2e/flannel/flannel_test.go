@@ -83,14 +83,11 @@ func up(t *testing.T) *bed.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.DownAfter(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(t.Context()), b))
 			logs, err := b.Kubectl(context.WithoutCancel(t.Context()), "logs", "-n", "kube-flannel", "-l", "app=flannel", "-c", "kube-flannel", "--tail=20", "--prefix")
 			fmt.Fprintln(os.Stderr, "$ kubectl logs -l app=flannel", err, logs)
-		}
-		if err := b.Down(); err != nil {
-			t.Error(err)
 		}
 	})
 	return b

@@ -4,7 +4,6 @@ package multus_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -73,14 +72,7 @@ func up(t *testing.T) *bed.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(t.Context()), b))
-		}
-		if err := b.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	b.DownAfter(t)
 	return b
 }
 

@@ -67,14 +67,7 @@ func up(t *testing.T) *bed.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(t.Context()), b))
-		}
-		if err := b.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	b.DownAfter(t)
 	return b
 }
 

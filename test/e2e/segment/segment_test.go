@@ -4,7 +4,6 @@ package segment_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -114,14 +113,7 @@ func up(t *testing.T) *bed.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			fmt.Fprintln(os.Stderr, bed.Describe(context.WithoutCancel(t.Context()), b))
-		}
-		if err := b.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	b.DownAfter(t)
 	return b
 }
 

@@ -1,12 +1,10 @@
 package upgrade_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"testing"
 
-	"github.com/limpet-io/limpet/test/e2e/bed"
 	"github.com/limpet-io/limpet/test/e2e/upgrade"
 )
 
@@ -31,14 +29,7 @@ func TestAnUpgradeAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(bed.Describe(context.WithoutCancel(t.Context()), r.Bed))
-		}
-		if err := r.Bed.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	r.Bed.DownAfter(t)
 	order := upgrade.Order{upgrade.Agent, upgrade.Controller, upgrade.CRDs}
 	for _, up := range []bool{true, false} {
 		report, err := r.Run(t.Context(), order, up)
