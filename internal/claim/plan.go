@@ -20,7 +20,7 @@ type Input struct {
 
 // Decision is what to write.
 type Decision struct {
-	// Show are the addresses that the status is to show; Write tells whether it does not yet.
+	// Show are the addresses that the status is to show; Write is set if it does not yet.
 	Show  []string
 	Write bool
 }

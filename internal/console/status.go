@@ -14,7 +14,7 @@ import (
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 )
 
-// StatusParts are the facts that Status needs, of all namespaces or of one. Of books it tells whether they are served.
+// StatusParts are the facts that Status needs, of all namespaces or of one. Of books only their presence counts.
 var StatusParts = append([]facts.Part{
 	facts.Nodes, facts.Pools, facts.Kept, facts.Loans, facts.States, facts.Spreads, facts.Budgets, facts.Divided, facts.Books, facts.Settings,
 	facts.Namespaces, facts.Own, facts.Controllers, facts.Agents, facts.Mutating, facts.Validating,

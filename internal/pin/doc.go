@@ -12,6 +12,7 @@
 //	NewerHolder, RestoreRecord  find the node of a pod if its record was lost
 //	Proven    which holders of its addresses may overrule the record
 //	Homeward, AtAddressHome  send a pod that is created home
+//	Restored  by which of these records a pod returns
 //	Plan      what a pod that is being created should get
 //	PlanGate  whether to nominate the node of a gated pod, and to open its gate
 //	PlanPlace whether a pod waits for its required place or is released

@@ -21,8 +21,8 @@ type Life struct {
 // as later. The times are of two clocks and in full seconds.
 const clockTolerance = time.Second
 
-// Proven returns the holders that may overrule the record of a pod. An IPReservation is the
-// word of its node alone, which could claim the addresses of any pod and so attract the pod.
+// Proven returns the holders that may overrule the record of a pod. Only its node
+// vouches for an IPReservation, and could claim the addresses of any pod and so attract the pod.
 // So the holder must name the last life that was seen of the pod, on the node where it was
 // seen, and that life must not be older than the record. Its time is that of the controller,
 // not of the node. The recorded node needs no proof. last is nil if no life was seen.

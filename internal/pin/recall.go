@@ -21,7 +21,7 @@ type Holder struct {
 	// UID of the life of the pod that has the addresses, or had them last; "" if unknown.
 	UID types.UID
 	// Seen is a moment at which that life had the addresses: when the reservation began, or
-	// when the attachment was first shown. It is the word of the node, until Proven replaces it.
+	// when the attachment was first shown. Only the node says so, until Proven replaces it.
 	Seen time.Time
 	// IPs are the addresses of the primary interface; "" if they are not shown.
 	IPs string

@@ -50,7 +50,7 @@ type Spec struct {
 	Members []Site
 }
 
-// Hash tells whether two specs of one budget say the same.
+// Hash is equal for two specs of one budget that say the same.
 func (s Spec) Hash() string { return hash(fmt.Sprint(s.least(), s.number()), s.Members) }
 
 func (s Spec) least() bool { return s.MinAvailable != nil }

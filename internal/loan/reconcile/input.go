@@ -79,7 +79,7 @@ func (l *Lender) live(ctx context.Context, f *facts, at attachment) (map[string]
 	return l.byName(ctx, nodes, f.addresses())
 }
 
-// input makes what loan.PlanPlace decides from, and tells whether a death counted.
+// input makes what loan.PlanPlace decides from, and reports whether a death counted.
 func (l *Lender) input(ctx context.Context, f *facts, at attachment, nodes map[string]*corev1.Node) (loan.PlaceInput, *bool) {
 	deaths := new(bool)
 	in := loan.PlaceInput{

@@ -122,7 +122,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return text, err
 }
 
-// Ended tells whether the process has ended.
+// Ended reports whether the process has ended.
 func (p *Controller) Ended() bool {
 	select {
 	case <-p.ended:
