@@ -58,7 +58,7 @@ func Steps() []Step {
 		{Name: "agent stopped", Command: "kubectl delete pod " + first + " while no agent runs", Pods: []string{first}, Do: withoutAgent(first), Undo: startAgent},
 		{Name: "controller stopped", Command: "kubectl delete pod " + second + " while no controller runs; it waits for one", Pods: []string{second}, Do: withoutController(second), Undo: startControllers},
 		{
-			Name: "drain", Command: "kubectl drain of the node of " + second + " (it may move while the node is cordoned)", Pods: []string{second}, FreeToMove: "drained node",
+			Name: "drain", Command: "kubectl drain of the node of " + second + ", then uncordon", Pods: []string{second}, FreeToMove: "drained node",
 			Do: func(ctx context.Context, r *Runner) error {
 				return r.kubectl(ctx, "drain", r.before[second].Node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s")
 			},
