@@ -23,7 +23,7 @@ import (
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
-// newFlannel returns a node on which flannel runs: with its file, its routes, its annotations and its bridge.
+// newFlannel returns a node on which flannel runs with --ip-blackhole-route: with its file, its routes, its annotations and its bridge.
 func newFlannel(t *testing.T, name string) *node {
 	t.Helper()
 	inNetNS(t)
@@ -36,8 +36,8 @@ func newFlannel(t *testing.T, name string) *node {
 	env.Create(t, o)
 	addRoute(t, "10.41.1.0/24", "192.0.2.2")
 	addRoute(t, "10.41.3.0/24", "192.0.2.3")
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}
-	if err := errors.Join(netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)); err != nil {
+	bridge, pods := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}, net.IPNet{IP: net.IPv4(10, 41, 2, 0), Mask: net.CIDRMask(24, 32)}
+	if err := errors.Join(netlink.RouteAdd(&netlink.Route{Dst: &pods, Type: unix.RTN_BLACKHOLE}), netlink.LinkAdd(bridge), netlink.LinkSetUp(bridge)); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -161,6 +161,12 @@ func TestAGuestBelowFlannel(t *testing.T) {
 	change(t, lent, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 11 })
 	below(t, here, link.Attrs().Index, "10.41.1.7/32 via <nil> bridge true, 10.41.2.7/32 via 192.0.2.3 bridge false, answers for 10.41.1.1, answers for 10.41.2.7")
 	asksBridge(t, here, at, bridgeMAC)
+	if _, err := here.RouteGet(net.IPv4(10, 41, 2, 8)); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("an address that no pod has: %v, want the blackhole of flannel", err)
+	}
+	if to, err := here.RouteGet(net.IPv4(10, 41, 2, 7)); err != nil || !to[0].Gw.Equal(net.IPv4(192, 0, 2, 3)) {
+		t.Errorf("to what is lent: %v, %v; want the route to the borrower", to, err)
+	}
 
 	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "", 12 })
 	change(t, guest, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "flannel-3", 13 }) // the node was taken for dead
