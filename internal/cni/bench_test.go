@@ -2,8 +2,10 @@ package cni_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,6 +92,60 @@ func (w *testNode) fillReserved(first netip.Addr, n int) netip.Addr {
 		w.t.Fatal(err)
 	}
 	return addr
+}
+
+// BenchmarkBesideLoans runs an ADD and a DEL of a pod that does not ask on a node with many pods, and then on one with as many
+// loans, half of them guests. All of a /24 can be lent.
+func BenchmarkBesideLoans(b *testing.B) {
+	for _, n := range []int{250, 5_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) { benchBesideLoans(b, n) })
+	}
+}
+
+func benchBesideLoans(b *testing.B, n int) {
+	nodes, took := []*testNode{newBenchNode(b), newBenchNode(b)}, make([][]time.Duration, 2)
+	nodes[1].fillLoans(netip.MustParseAddr("10.1.0.2"), n, "lent", reservation.Reservation{Lent: 1})
+	nodes[1].fillLoans(netip.MustParseAddr("10.2.0.2"), n, "guest", reservation.Reservation{Guest: 1})
+	nodes[0].fill(netip.MustParseAddr("10.1.0.2"), 2*n)
+	for _, w := range nodes {
+		if err := persistence.New(persistence.Options{Dir: w.dir}).Fold(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := sandbox{id: "bench", pod: "bench", ifName: "eth0"}
+	for b.Loop() {
+		for i, w := range nodes {
+			args := w.args(s, map[string]any{"ipam": map[string]any{"dataDir": w.dir, "ranges": json.RawMessage(`[[{"subnet":"10.1.0.0/16"}]]`)}})
+			w.start(s)
+			began := time.Now()
+			if err := errors.Join(w.plugin.Funcs().Add(args), w.plugin.Funcs().Del(args)); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = append(took[i], time.Since(began))
+			delete(w.netns, s.netns())
+		}
+	}
+	for i := range took {
+		slices.Sort(took[i])
+		b.ReportMetric(float64(took[i][len(took[i])/2].Microseconds()), []string{"µs-beside-pods", "µs-beside-loans"}[i])
+	}
+	b.ReportMetric(float64(took[1][len(took[1])/2])/float64(took[0][len(took[0])/2]), "times-as-long")
+}
+
+// fillLoans stores n loans from an address on.
+func (w *testNode) fillLoans(addr netip.Addr, n int, pod string, r reservation.Reservation) {
+	w.t.Helper()
+	r.Mode, r.Retain, r.Deadline, r.BootID = reservation.Follow, reservation.Forever, reservation.Deadline{From: w.now, For: reservation.Forever}, w.now.BootID
+	err := persistence.New(persistence.Options{Dir: w.dir}).Update(w.t.Context(), func(tx *persistence.Tx) (err error) {
+		for i := range n {
+			r.Owner, r.Addresses = reservation.Owner{Network: network, Namespace: "ns", Pod: fmt.Sprint(pod, i), IfName: "eth0"}, []netip.Addr{addr}
+			err, addr = errors.Join(err, tx.PutReservation(r)), addr.Next()
+		}
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // BenchmarkLog runs an ADD and a DEL with and without the log file.
