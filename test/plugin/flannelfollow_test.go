@@ -29,7 +29,15 @@ func (s space) ip(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// TestAGuestBelowFlannel gives a pod below bridge an address of another node. The bridge keeps its gateway, and with one route
+// checkSources has a namespace drop each IPv4 packet that comes from where the route to its source does not lead.
+func (s space) checkSources(t *testing.T) {
+	t.Helper()
+	if err := s.in(func() error { return os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("1"), 0o600) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAGuestBelowFlannel gives a pod below bridge an address of another node, with a strict rp_filter on both nodes and in the pods. The bridge keeps its gateway, and with one route
 // and one address for which the node answers, pod, node, its other pods and another node reach each other.
 func TestAGuestBelowFlannel(t *testing.T) {
 	node, other, dir := newNetNS(t, "node"), newNetNS(t, "other"), filepath.Join(t.TempDir(), "state")
@@ -77,6 +85,9 @@ func TestAGuestBelowFlannel(t *testing.T) {
 	}
 	node.ip(t, "route", "add", "10.1.9.9/32", "dev", "cni0") // as the agent does
 	node.ip(t, "neighbour", "add", "proxy", "10.1.9.1", "dev", "cni0")
+	for _, s := range []space{node, other, plain, guest} {
+		s.checkSources(t)
+	}
 	for _, from := range []space{node, plain, other} {
 		ping(t, from, guest, home)
 	}

@@ -61,11 +61,14 @@ func writeLoanOn(t *testing.T, network, dir, boot string, addrs []netip.Addr, st
 }
 
 // TestAnAddressThatFollows plays the lives of a pod below ptp, in processes: at home, lent, as a guest, and after a reboot.
+// A strict rp_filter lets its packets pass.
 func TestAnAddressThatFollows(t *testing.T) {
 	node, dir, lives := newNetNS(t, "node"), t.TempDir(), 0
+	node.checkSources(t)
 	add := func(conf map[string]any) (space, call, answer) {
 		lives++
 		s := newNetNS(t, fmt.Sprintf("life%d", lives))
+		s.checkSources(t)
 		c := call{plugin: lookPath(t, "ptp"), container: s.name, netns: s.path, args: pod("web-0", s.name), conf: conf}
 		return s, c, node.run(t, c, "ADD")
 	}
