@@ -12,6 +12,8 @@ import (
 	"github.com/limpet-io/limpet/internal/platform/workload"
 	"github.com/limpet-io/limpet/internal/testenv"
 	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
+	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
+	"github.com/limpet-io/limpet/pkg/reservation"
 )
 
 // homebound is a workload whose pod was Ready on n1 and keeps its address there, as one Recording
@@ -78,6 +80,24 @@ func TestAPodReturnsAfterADrain(t *testing.T) {
 	got := h.see(time.Second, life("third", "n1", "10.0.1.5"))
 	if len(got.Rebuilds) != 1 || got.Rebuilds[0].Outcome != appsv1beta1.Kept || h.home() != nil {
 		t.Errorf("judged %+v with home %+v, want it kept, and without a further home", got.Rebuilds, h.home())
+	}
+}
+
+// TestAPodThatFollowsReturns sends a pod home that took its address along. Home keeps what it has lent for the life that it had there.
+func TestAPodThatFollowsReturns(t *testing.T) {
+	h := newHomebound("5m")
+	away := life("second", "n2", "10.0.1.5").With(reservation.ModeAnnotation, "follow")
+	h.see(0, away)
+	h.in.Nodes["n1"] = testenv.ANode("n1").Node
+	h.see(time.Second, away)
+	if got := h.see(5*time.Minute, away); got.Returning == nil {
+		t.Fatalf("the pod does not return: home %+v", h.home())
+	}
+	lent := testenv.AReservation(life("first", "n1", "10.0.1.5").Pod, h.in.Now)
+	until := metav1.NewTime(h.in.Now.Add(reservation.Forever))
+	lent.Status.Until = &until
+	if !pin.ReservedAtHome(h.home(), pin.Holders([]limpetv1alpha1.IPReservation{*lent}, h.in.Nodes, h.in.Now), h.in.Now) {
+		t.Errorf("home %+v does not keep the address", h.home())
 	}
 }
 
