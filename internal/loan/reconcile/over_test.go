@@ -19,6 +19,7 @@ import (
 	"github.com/limpet-io/limpet/internal/loan"
 	"github.com/limpet-io/limpet/internal/platform/cluster"
 	"github.com/limpet-io/limpet/internal/testenv"
+	appsv1beta1 "github.com/limpet-io/limpet/pkg/api/apps/v1beta1"
 	limpetv1alpha1 "github.com/limpet-io/limpet/pkg/api/limpet/v1alpha1"
 	"github.com/limpet-io/limpet/pkg/reservation"
 )
@@ -116,6 +117,32 @@ func TestAJobThatEndsGivesItsAddressBack(t *testing.T) {
 	releases(t, nightly)
 	others = others[1:]
 	isKept()
+}
+
+// TestARecordKeepsALoan ends the loan of a pod that is gone once its record is: the retention policy says when.
+func TestARecordKeepsALoan(t *testing.T) {
+	mgr, lender := newLender(t, clock.RealClock{})
+	env.Start(t, mgr)
+	s := newScene(t)
+	s.keeps(t, "web-0", 5)
+	b := s.asked()
+	b.Status.Borrower, b.Status.Phase = s.away.Name, limpetv1alpha1.LoanPhase(loan.Lent)
+	env.Create(t, b)
+	state := s.recorded(t, s.home.Name, s.ip)
+	env.Remove(t, s.set)
+	phaseIs := func(want loan.Phase) {
+		t.Helper()
+		env.Known(t, cached, &appsv1beta1.PersistentPodStateList{}, &limpetv1alpha1.IPReservationList{}, &limpetv1alpha1.BorrowedAddressList{})
+		if _, err := lender.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: b.Namespace, Name: "web-0"}}); err != nil {
+			t.Fatal(err)
+		}
+		if phase := loan.Phase(s.loan(t).Status.Phase); phase != want {
+			t.Errorf("the loan is %s, want %s", phase, want)
+		}
+	}
+	phaseIs(loan.Lent) // the policy WhenDeleted of the record keeps it, though no StatefulSet is there
+	env.ChangeStatus(t, state, func() { state.Status.PodStates = nil })
+	phaseIs(loan.Ending)
 }
 
 // TestWhatIsGivenUp ends the loan of an address that a user gives up, and not one of another network.
