@@ -3,9 +3,12 @@ package agent_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -62,40 +65,102 @@ func (m metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestAnAgentAmongTenThousandLoans has 5 000 nodes and 10 000 addresses on loan between them. It prints what these cost an
-// agent that none of them concerns, and what a loan of its own does.
+var (
+	crowdNodes = flag.Int("crowd-nodes", 5_000, "nodes of TestAnAgentAmongTenThousandLoans")
+	crowdLoans = flag.Int("crowd-loans", 10_000, "addresses on loan in TestAnAgentAmongTenThousandLoans")
+)
+
+// TestAnAgentAmongTenThousandLoans has many nodes and addresses on loan between them. It prints what these cost an agent that none
+// of them concerns, and its kernel, and what a loan of its own does. The benchmark of a large cluster makes a table of its rows.
 func TestAnAgentAmongTenThousandLoans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short was given, and this writes 15 000 objects for a minute; make test-all runs it")
 	}
-	const nodes, loans = 5_000, 10_000
+	nodes, loans := *crowdNodes, *crowdLoans
+	row := func(what, value string, args ...any) { t.Logf("| "+what+" | "+value+" |", args...) }
 	c := newCrowd(t, nodes)
+	connect := c.connects(t, loans)
 	stop := c.boot(t)
 	c.routesStand(t, nodes)
-	before, had := inUse(), c.bytes.Load()
+	had, alone, table := c.bytes.Load(), connect(), c.tableSize(t)
+	row("nodes, loans", "%d, %d", nodes, loans)
 	c.lend(t, loans)
 	began := time.Now()
 	c.routesStand(t, nodes+loans)
-	t.Logf("routes of the last loans: %s after the last write", time.Since(began).Round(10*time.Millisecond))
-	t.Logf("a loan: %d bytes of a watch when it begins, %d bytes of memory", (c.bytes.Load()-had)/loans, (inUse()-before)/loans)
+	row("last loan written → all routes stand", "%.1f s", time.Since(began).Seconds())
+	row("bytes of its watch for a loan that begins", "%d", (c.bytes.Load()-had)/int64(loans))
+	among := connect()
+	row("a socket connects to a lent address: before, with all routes", "%d ns, %d ns", alone.Nanoseconds(), among.Nanoseconds())
+	row("times as long", "%.2f", float64(among)/float64(alone))
+	row("size of the kernel's table of routes: before, with all routes", "%d kB, %d kB", table, c.tableSize(t))
 	stop()
 
 	c.loseRoutes(t)
+	before := inUse()
 	requests, had := c.requests.Load(), c.bytes.Load()
 	began = time.Now()
 	c.boot(t)
 	c.routesStand(t, nodes+loans)
-	t.Logf("boot: all routes stand after %s; %d requests and %.1f MB about loans",
-		time.Since(began).Round(10*time.Millisecond), c.requests.Load()-requests, float64(c.bytes.Load()-had)/1e6)
+	row("the node boots → all routes stand", "%.1f s", time.Since(began).Seconds())
+	row("for that, about loans", "%d requests, %.1f MB", c.requests.Load()-requests, float64(c.bytes.Load()-had)/1e6)
+	row("heap of the agent then", "%.1f MB", float64(inUse()-before)/1e6)
+	requests, had = c.requests.Load(), c.bytes.Load()
 	c.oneLife(t)
+	row("an address of its own is lent and comes back: requests of home, bytes to it", "%d, %d", c.requests.Load()-requests, c.bytes.Load()-had)
 }
 
-// inUse returns the bytes of the heap.
+// inUse returns the bytes of the heap. What pools hold is gone after the second collection.
 func inUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
+	runtime.GC()
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc) //nolint:gosec // no heap is as large
+}
+
+// connects returns what measures the time in which a socket connects to a lent address: the kernel looks up the route.
+func (c *crowd) connects(t *testing.T, loans int) func() time.Duration {
+	t.Helper()
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(socket) })
+	var to []unix.Sockaddr
+	for i := range loans {
+		_, ip := c.loan(i)
+		to = append(to, &unix.SockaddrInet4{Port: 9, Addr: netip.MustParseAddr(ip).As4()})
+	}
+	return func() time.Duration {
+		best := time.Hour
+		for range 200 {
+			began := time.Now()
+			for _, addr := range to {
+				if err := unix.Connect(socket, addr); err != nil {
+					t.Fatal(err)
+				}
+			}
+			best = min(best, time.Since(began))
+		}
+		return best / time.Duration(loans)
+	}
+}
+
+// tableSize returns the kilobytes of the routes, their trie and what it leaves empty.
+func (c *crowd) tableSize(t *testing.T) (kB int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/thread-self/net/fib_triestat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range strings.Split(string(text), "Total size:")[1:] {
+		var size int
+		if _, err := fmt.Sscan(table, &size); err != nil {
+			t.Fatal(err)
+		}
+		kB += size
+	}
+	return kB
 }
 
 func newCrowd(t *testing.T, nodes int) *crowd {
@@ -147,14 +212,20 @@ func each(t *testing.T, n int, do func(context.Context, int) error) {
 	all.Wait()
 }
 
+// loan returns home and address of a loan.
+func (c *crowd) loan(i int) (home int, ip string) {
+	home = 1 + i%(c.nodes-1)
+	return home, crowdRange(home) + fmt.Sprint(2+i/(c.nodes-1))
+}
+
 // lend makes loans between all other nodes.
 func (c *crowd) lend(t *testing.T, loans int) {
 	each(t, loans, func(ctx context.Context, i int) error {
-		home, others := 1+i%(c.nodes-1), c.nodes-1
+		home, ip := c.loan(i)
 		o := &v1alpha1.BorrowedAddress{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns}}
-		o.Spec = v1alpha1.BorrowedAddressSpec{Pod: fmt.Sprint("db-", i), Network: plan.NetworkName, Interface: "eth0", IPs: crowdRange(home) + fmt.Sprint(2+i/others)}
+		o.Spec = v1alpha1.BorrowedAddressSpec{Pod: fmt.Sprint("db-", i), Network: plan.NetworkName, Interface: "eth0", IPs: ip}
 		o.Name = o.Spec.ObjectName()
-		o.Status = v1alpha1.BorrowedAddressStatus{Home: fmt.Sprint("crowd-", home), Borrower: fmt.Sprint("crowd-", 1+home%others), Phase: "Lent", Epoch: 1}
+		o.Status = v1alpha1.BorrowedAddressStatus{Home: fmt.Sprint("crowd-", home), Borrower: fmt.Sprint("crowd-", 1+home%(c.nodes-1)), Phase: "Lent", Epoch: 1}
 		return env.Client.Create(ctx, o)
 	})
 }
@@ -212,7 +283,6 @@ func (c *crowd) loseRoutes(t *testing.T) {
 // oneLife lends an address of this node and takes it back, with the test as controller and as the borrower.
 func (c *crowd) oneLife(t *testing.T) {
 	c.keep(t, c.ns, "web-0", crowdRange(0)+"7", func(*reservation.Reservation) {})
-	requests, had := c.requests.Load(), c.bytes.Load()
 	o := newLoan(t, c.ns, "web-0", crowdRange(0)+"7", loan.Loan{Home: c.Node, Phase: loan.Asked, Epoch: 10})
 	loanIs(t, o, &loan.Loan{Home: c.Node, Phase: loan.Lent, Epoch: 10})
 	change(t, o, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "crowd-9", 11 })
@@ -220,5 +290,4 @@ func (c *crowd) oneLife(t *testing.T) {
 	change(t, o, func(s *v1alpha1.BorrowedAddressStatus) { s.Borrower, s.Epoch = "", 12 })
 	loanIs(t, o, nil)
 	c.recordIs(t, c.ns, "web-0", "own")
-	t.Logf("a loan of its own, from asked to gone: %d requests of home, %d bytes to it", c.requests.Load()-requests, c.bytes.Load()-had)
 }

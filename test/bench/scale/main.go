@@ -63,13 +63,15 @@ type scale struct {
 	WorkNodes, WorkPods int
 	// AgentNodes and AgentPods are those of the scene agents.
 	AgentNodes, AgentPods int
-	Rest                  time.Duration // that is observed
-	Rebuilds              int
-	Bound                 time.Duration // of a scene
-	HeapLimit             string        // of the controllers; "" for what the sizing table says
+	// LoanNodes and Loans are those of the scene loans.
+	LoanNodes, Loans int
+	Rest             time.Duration // that is observed
+	Rebuilds         int
+	Bound            time.Duration // of a scene
+	HeapLimit        string        // of the controllers; "" for what the sizing table says
 }
 
-var full = scale{Nodes: 5000, Pods: 150_000, RecordedNodes: 2000, RecordedPods: 60_000, WorkNodes: 5000, WorkPods: 30_000, AgentNodes: 5000, AgentPods: 30_000, Rest: time.Minute, Rebuilds: 300, Bound: 15 * time.Minute}
+var full = scale{Nodes: 5000, Pods: 150_000, RecordedNodes: 2000, RecordedPods: 60_000, WorkNodes: 5000, WorkPods: 30_000, AgentNodes: 5000, AgentPods: 30_000, LoanNodes: 5000, Loans: 10_000, Rest: time.Minute, Rebuilds: 300, Bound: 15 * time.Minute}
 
 func (s *scale) flags(f *flag.FlagSet) {
 	f.IntVar(&s.Nodes, "nodes", s.Nodes, "nodes of the scene memory")
@@ -80,6 +82,8 @@ func (s *scale) flags(f *flag.FlagSet) {
 	f.IntVar(&s.WorkPods, "work-pods", s.WorkPods, "pods of the scene work")
 	f.IntVar(&s.AgentNodes, "agent-nodes", s.AgentNodes, "nodes of the scene agents, each with an agent")
 	f.IntVar(&s.AgentPods, "agent-pods", s.AgentPods, "pods of the scene agents")
+	f.IntVar(&s.LoanNodes, "loan-nodes", s.LoanNodes, "nodes of the scene loans")
+	f.IntVar(&s.Loans, "loans", s.Loans, "addresses on loan in the scene loans")
 	f.DurationVar(&s.Rest, "rest", s.Rest, "how long a cluster at rest is observed")
 	f.IntVar(&s.Rebuilds, "rebuilds", s.Rebuilds, "rebuilt pods")
 	f.StringVar(&s.HeapLimit, "heap-limit", s.HeapLimit, "GOMEMLIMIT of the controllers; by default that of the table in docs/operate/operations.md")
@@ -105,6 +109,7 @@ const (
 	sceneRecorded = "recorded"
 	sceneWork     = "work"
 	sceneAgents   = "agents"
+	sceneLoans    = "loans"
 )
 
 func recordedColumn(pods int) string { return fmt.Sprintf("%s %d", sceneRecorded, pods) }
@@ -115,6 +120,7 @@ func scenes() []scene {
 		{sceneRecorded, measureRecorded},
 		{sceneWork, measureWork},
 		{sceneAgents, measureAgents},
+		{sceneLoans, measureLoans},
 	}
 }
 
@@ -168,8 +174,10 @@ func runScene(ctx context.Context, p place, size scale, s scene, r *results) (er
 		}
 		err = errors.Join(b.told(err), stopped)
 	}()
-	if err := b.start(ctx); err != nil {
-		return err
+	if s.name != sceneLoans {
+		if err := b.start(ctx); err != nil {
+			return err
+		}
 	}
 	if err = s.run(ctx, b, r); err != nil {
 		return err

@@ -41,7 +41,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	small, file, text := scale{Nodes: 5, Pods: 500, RecordedNodes: 5, RecordedPods: 500, WorkNodes: 5, WorkPods: 500, AgentNodes: 5, AgentPods: 500, Rebuilds: 20, Rest: 2 * time.Second, Bound: 5 * time.Minute}, filepath.Join(t.TempDir(), "results.json"), ""
+	small, file, text := scale{Nodes: 5, Pods: 500, RecordedNodes: 5, RecordedPods: 500, WorkNodes: 5, WorkPods: 500, AgentNodes: 5, AgentPods: 500, LoanNodes: 5, Loans: 20, Rebuilds: 20, Rest: 2 * time.Second, Bound: 5 * time.Minute}, filepath.Join(t.TempDir(), "results.json"), ""
 	for _, name := range sceneNames() {
 		if text, err = measureScenes(ctx, p, small, file, []string{name}); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestBenchmarkOfASmallCluster(t *testing.T) {
 		"| lists of more than one object, writes at a restart | 0, ",
 		"\n| recorded 500 | " + time.Now().Format("2006-"), "\n| work | ", "\nMeasured on " + time.Now().Format("2006-"),
 		"| 2 rebuilds, each of another workload | ",
-		"| controllers that a restart of the API server ended | 0 | 0 | met |", "| writes of agents for a rebuild of 4 s | ",
+		"| controllers that a restart of the API server ended | 0 | 0 | met |", "| writes of agents for a rebuild of 4 s | ", "\n| nodes, loans | 5, 20 |\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)

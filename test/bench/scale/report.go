@@ -99,6 +99,7 @@ Each scene is a cluster of its own. The results of a scene stay until it runs ag
 	if r.Agents != nil {
 		r.Agents.tables(&w, r.day(sceneAgents))
 	}
+	r.loans(&w)
 	return measure.Fold(w.String())
 }
 

@@ -25,6 +25,7 @@ type results struct {
 	AllRecorded map[int]*memory
 	Work        *work
 	Agents      *agentWork
+	Loans       []string // rows of its table
 }
 
 // ran tells when and where a scene ran.
